@@ -45,7 +45,7 @@ func BenchmarkSamples(b *testing.B) {
 					}))
 				}
 			})
-			p := &Prover{Job: j, Opener: o}
+			p := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}
 			b.Run("smoothing", func(b *testing.B) {
 				for range b.N {
 					on := &open.Counted{Oracle: open.Answering(who)}

@@ -186,7 +186,7 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	breaks, closing := p.breaker(c)
 	defer closing()
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
-		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
+		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Cores,
 		func(i int, v least) int { all[i] = v; return 1 },
 		func(ctx context.Context, on *open.Counted, im attacks.Image) (v least, err error) {
 			n, err := p.network(c.Who)
@@ -291,7 +291,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	} else if err != nil {
 		return seconds, err
 	}
-	some := make([]int, min(p.Set.Len(), p.Opener.Cores()))
+	some := make([]int, min(p.Set.Len(), p.Cores()))
 	for i := range some {
 		some[i] = i
 	}
@@ -309,7 +309,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 		return err
 	})
 	seconds[1] = time.Since(start).Seconds()/float64(len(some)) +
-		longest/float64(p.Opener.Cores()) // images are bounded concurrently
+		longest/float64(p.Cores()) // images are bounded concurrently
 	return seconds, err
 }
 

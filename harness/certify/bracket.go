@@ -257,7 +257,7 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 	id := progress.ComponentID{ID: w.c.ID, Component: w.c.Recipe.Certificate.Name(), Seed: w.c.Seed,
 		Label: w.c.Label, Words: progress.Words{Done: "bracketed", Stand: "unbroken", SoFar: "unbroken so far"}}
 	made := &open.Counted{Oracle: open.Answering(w.c.Who)}
-	err := w.Opener.Progress.Component(id, progress.Work{Images: len(mine), Standing: len(mine), N: w.Set.Mine(),
+	err := w.Progress.Component(id, progress.Work{Images: len(mine), Standing: len(mine), N: w.Set.Mine(),
 		Passes: int64(len(mine)), Made: made.Made},
 		func(image func(standing, passes int)) error {
 			shown := 0
@@ -303,7 +303,7 @@ func (w *bracketing) agree() error {
 
 // step makes a round that should fit into the rest of the budget. It returns false if no step is left.
 func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err error) {
-	cores := w.Opener.Cores()
+	cores := w.Cores()
 	some := w.choose(w.Set.Own, func(rung int) int {
 		most := 16 * cores
 		if w.rungs[rung].Method != "" {
@@ -330,7 +330,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err e
 				return false, err
 			}
 		}
-		runner = w.Opener.Over(w.on.State)
+		runner = w.Over(w.on.State)
 	}
 	err = units.Do(ctx, todo, runner, func(ctx context.Context, im attacks.Image, i int) (found, error) {
 		if rung := w.rungs[w.each[i].rung]; rung.Method != "" {

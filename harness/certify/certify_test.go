@@ -146,7 +146,8 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	defer o.Close()
 	j := must.Get(o.Job(p.Jobs[0]))(t)
 	defer j.Close()
-	prover, who, im := &Prover{Job: j, Opener: o}, open.Alone(j.Net), must.Get(j.Set.Read(0))(t)
+	prover, who, im := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}, open.Alone(j.Net),
+		must.Get(j.Set.Read(0))(t)
 	im.Label = attacks.Argmax(must.Get(who.Logits(t.Context(), im.Pixels))(t))
 	around := bounds.Ball(im.Pixels, 2, 1e-5, 0, 1)
 	must.Do(t, prover.hold(t.Context(), who, around, im))
@@ -166,7 +167,8 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	defer o.Close()
 	j := must.Get(o.Job(p.Jobs[0]))(t)
 	defer j.Close()
-	prover, who, im := &Prover{Job: j, Opener: o}, open.Alone(j.Net), must.Get(j.Set.Read(0))(t)
+	prover, who, im := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}, open.Alone(j.Net),
+		must.Get(j.Set.Read(0))(t)
 	defer prover.Close()
 	if err := bounds.Provable(j.Net.Graph); err != nil {
 		t.Skip(err)
@@ -190,7 +192,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	defer o.Close()
 	j := must.Get(o.Job(p.Jobs[0]))(t)
 	defer j.Close()
-	prover := &Prover{Job: j, Opener: o}
+	prover := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}
 	defer prover.Close()
 	im := must.Get(j.Set.Read(0))(t)
 	im.Label = attacks.Argmax(must.Get(open.Alone(j.Net).Logits(t.Context(), im.Pixels))(t))

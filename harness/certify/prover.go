@@ -2,7 +2,6 @@ package certify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -90,8 +89,9 @@ type Finding struct {
 // Prover proves certificates about the classifiers of a job. Close it before the job.
 type Prover struct {
 	*open.Job
-	Opener  *open.Opener
-	Journal *folder.Journal
+	Journal  *folder.Journal
+	Progress *progress.Progress
+	Seed     uint64 // of attacks
 
 	opening  sync.Mutex
 	networks map[string]*bounds.Network // networks prepared for bounds, by defense
@@ -125,19 +125,9 @@ func (p *Prover) Measure(ctx context.Context, c Case, pass float64) (seconds [2]
 func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.Recipe, im attacks.Image) (float64,
 	error) {
 	for _, component := range recipe.Components {
-		res, err := component.Perturb(ctx, on, im, attacks.Options{Seed: p.Opener.Config.Seed})
-		if err != nil {
-			return 0, err
-		}
-		if res.Adversarial == nil {
-			continue
-		}
-		said, err := judge.Judge(ctx, on.Of, im, res.Adversarial, plan.BallOf(recipe), judge.AnswerOnly)
-		if err != nil && !errors.As(err, new(open.NotFinite)) {
-			return 0, fmt.Errorf("image %d: %w", im.ID, err)
-		}
-		if !said.Right {
-			return said.Norm, nil
+		_, v, err := judge.Attack(ctx, component, recipe, on, on.Of, im, attacks.Options{Seed: p.Seed})
+		if err != nil || !v.Right {
+			return v.Norm, err
 		}
 	}
 	return 0, nil
@@ -177,7 +167,7 @@ func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proo
 	on := &open.Counted{Oracle: open.Answering(c.Who)}
 	id := progress.ComponentID{ID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
 		Words: how.words}
-	err = p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
+	err = p.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
 		Passes: int64(len(todo)) * how.passes, Made: on.Made},
 		func(image func(standing, passes int)) error {
 			shown = image

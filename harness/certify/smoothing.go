@@ -187,7 +187,7 @@ func (majority) measure(_ context.Context, _ *Prover, c Case, pass float64) (sec
 
 // sampling returns how many images, each with so many samples at a time, fill the pool's batches twice.
 func (p *Prover) sampling(samples int) int {
-	pool := p.Opener.Pool
+	pool := p.Pool
 	return 1 + (2*pool.Workers()*pool.Batch()+samples-1)/samples
 }
 
@@ -205,7 +205,7 @@ func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Ca
 	noise := vector.NewKey(c.Seed, uint64(im.ID))
 	// As many draws are under way at once as sampling says.
 	state := int64(p.sampling(n)) * (c.Who.State() + 4*int64(held))
-	err := p.Opener.ForEach(ctx, n, state, func(ctx context.Context, k int) error {
+	err := p.ForEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
 		defer free.Put(one)
 		fill := func(x []float32) { vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), x) }

@@ -14,6 +14,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/checksum"
 	"selfheal/internal/filelock"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
@@ -260,5 +261,20 @@ func TestKeysKeepEveryField(t *testing.T) {
 	fill(reflect.ValueOf(&k).Elem())
 	if got := must.Get(ParseKey(k.JSON()))(t); !reflect.DeepEqual(got, k) {
 		t.Errorf("%+v, from %s", got, k.JSON())
+	}
+}
+
+// A file has a checksum if it has the same bytes, and as many.
+func TestChecksum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	c := Checksum{3, checksum.Of([]byte("abc"))}
+	for text, want := range map[string]bool{"abc": true, "abd": false, "ab": false, "abcd": false} {
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		if c.Is(path) != want {
+			t.Errorf("%s: %v", text, !want)
+		}
+	}
+	if c.Is(path + "s") {
+		t.Error("no file is as it was written")
 	}
 }

@@ -312,7 +312,7 @@ func (m *measuring) Corrupt(s plan.Step, _ attacks.Corruption) error {
 
 // Certify adds a certificate's passes and its other time.
 func (m *measuring) Certify(s plan.Step) error {
-	p := &certify.Prover{Job: m.job, Opener: m.Opener}
+	p := &certify.Prover{Job: m.job, Progress: m.Progress, Seed: m.Config.Seed}
 	defer p.Close()
 	for i, k := range s.Keys() {
 		if m.made[k] {

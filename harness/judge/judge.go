@@ -1,10 +1,12 @@
 // Package judge decides whether a classifier is right on an image, and whether the image lies in the ball that its
-// attack allows. No attack judges itself. [Judge] decides about one image, for a run, a prover or a probe; [Verify]
-// decides about somebody's file of images. Both ask the classifier in the file's own arithmetic; NaN is never right.
+// attack allows. No attack judges itself. [Judge] decides about one image, for a run or a probe; [Attack] runs an
+// attack on one image and judges what it returns, for a run or a prover; [Verify] decides about somebody's file of
+// images. All ask the classifier in the file's own arithmetic; NaN is never right.
 package judge
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"selfheal/attacks"
@@ -31,7 +33,9 @@ type Verdict struct {
 	Rival  int  `json:"rival,omitempty"`  // passes that answer the most frequent other class
 	Rounds bool `json:"rounds,omitempty"` // the opened form answers otherwise between levels of 8 bits
 	Near   bool `json:"near,omitempty"`   // within rounding of the other verdict: see [attacks.WithinRounding]
-	Broken bool `json:"broken,omitempty"` // a number that must be finite is not: see [open.NotFinite]
+	// Broken says that a number is not finite: of the answer to a clean image, or of a closed loop. An attack that
+	// leads to such an answer has broken the image.
+	Broken bool `json:"broken,omitempty"`
 }
 
 // Solved is the outcome of a closed loop for an image.
@@ -59,8 +63,7 @@ func Decide(logits []float32, label int) (v Verdict, finite bool) {
 }
 
 // Judge decides whether a classifier is right on an image x in a ball around the clean one; nothing else decides
-// this. Its error is a [plan.Outside] or an [open.NotFinite]. A NotFinite about a loop or the clean image comes with
-// a verdict: an attack that leads to such an answer has broken the image.
+// this. Its error is a [plan.Outside], or says why there is no answer.
 func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v Verdict, err error) {
 	norm, err := within.Measure(im.Pixels, x, c.Shape)
@@ -108,20 +111,34 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		}
 		v.Rounds = attacks.Right(logits, im.Label) != v.Right
 	}
-	if v.Norm = norm; within != (plan.Ball{}) {
-		finite = true
-	}
+	v.Norm, v.Broken = norm, !finite && within == (plan.Ball{})
 	if o != nil {
-		finite = finite && number.Finite(o.Objective, o.Greedy, o.Norm)
+		v.Broken = v.Broken || !number.Finite(o.Objective, o.Greedy, o.Norm)
 		v.Loop = &Solved{Objective: o.Objective, Greedy: o.Greedy, Norm: o.Norm, Layers: o.Layers}
 		for _, s := range o.Sweeps {
 			v.Loop.Sweeps = append(v.Loop.Sweeps, number.Any(s.Objective))
 		}
 	}
-	if !finite {
-		return v, open.NotFinite{Who: c.Info, Image: im.ID}
-	}
 	return v, nil
+}
+
+// Attack runs an attack of a recipe on one image and judges the image that it returns, if any. on answers the attack's
+// questions; of is the classifier that is judged, as it answers.
+func Attack(ctx context.Context, a attacks.Attack, r attacks.Recipe, on attacks.Oracle, of open.Classifier,
+	im attacks.Image, how attacks.Options) (res attacks.Result, v Verdict, err error) {
+	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
+		v.Right = true
+		return res, v, err
+	}
+	if r.Limit != nil {
+		if exceeds := r.Limit.Outside(im.Pixels, res, of.Shape); exceeds != "" {
+			return res, v, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
+		}
+	}
+	if v, err = Judge(ctx, of, im, res.Adversarial, plan.BallOf(r), AnswerOnly); err != nil {
+		err = fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
+	}
+	return res, v, err
 }
 
 func outside(within plan.Ball, clean, x []float32, shape attacks.Shape) bool {

@@ -230,8 +230,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// Answers that are no numbers are an error about a clean image, and broken ones about an attack's. A loop's own numbers
-// must be finite either way.
+// An answer that is no number breaks a clean image, and an attack's only if the loop's own numbers are none either. A
+// file of images has no verdict then.
 func TestNotFinite(t *testing.T) {
 	u := opened(t, "auto-encoder")
 	_, pixels, label := must.Get3(must.Get(u.Set("test", 0))(t).Image(0))(t)
@@ -247,16 +247,20 @@ func TestNotFinite(t *testing.T) {
 			x      []float32
 			within plan.Ball
 		}{{pixels, plan.Ball{}}, {x, plan.Ball{Epsilon: 1}}} {
-			v, err := Judge(t.Context(), who, im, c.x, c.within, want)
+			v := must.Get(Judge(t.Context(), who, im, c.x, c.within, want))(t)
 			numbers := number.Finite(float64(v.Margin)) && (v.Loop == nil || number.Finite(v.Loop.Objective))
 			attacked := c.within != plan.Ball{}
-			if excused := attacked && want == AnswerOnly; numbers || (err == nil) != excused {
-				t.Errorf("attacked %v, asked for %d: %+v, %v", attacked, want, v, err)
-			}
-			if out := (open.NotFinite{}); err != nil && (!errors.As(err, &out) || out.Image != 12) {
-				t.Errorf("%v", err)
+			if excused := attacked && want == AnswerOnly; numbers || v.Broken == excused {
+				t.Errorf("attacked %v, asked for %d: %+v", attacked, want, v)
 			}
 		}
+	}
+	var out open.NotFinite
+	set := must.Get(u.Set("test", 1))(t)
+	trial := must.Get(trial(u.Config, u.Config.Attacks[0].Name, cell.Epsilon(u.Config.Attacks[0].Epsilons[0])))(t)
+	if _, err := Measure(t.Context(), u.Workers, who, set, trial, pixels); !errors.As(err,
+		&out) || out.Image != set.ID(0) {
+		t.Errorf("verify says %v", err)
 	}
 }
 

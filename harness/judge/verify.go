@@ -123,7 +123,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 		return nil, open.Wrong(fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
 			"--limit N takes so many of it", c.Shape[0], d.Len(), c.Dataset))
 	}
-	v, err := Measure(ctx, u.Opener, u.Classifier, d, t, c.Images)
+	v, err := Measure(ctx, u.Workers, u.Classifier, d, t, c.Images)
 	if err == nil {
 		v.Dataset = c.Dataset
 	}
@@ -137,11 +137,11 @@ type Clean interface {
 }
 
 // Measure judges a trial's images x, in the order of the data set d.
-func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, t plan.Trial,
+func Measure(ctx context.Context, by open.Workers, who open.Classifier, d Clean, t plan.Trial,
 	x []float32) (*Verification, error) {
 	n := d.Len()
 	judged, problems, unperturbed := make([]Verdict, n), make([]plan.Outside, n), make([]bool, n)
-	err := o.ForEach(ctx, n, who.State(), func(ctx context.Context, i int) error {
+	err := by.ForEach(ctx, n, who.State(), func(ctx context.Context, i int) error {
 		var im attacks.Image
 		var err error
 		if im.ID, im.Pixels, im.Label, err = d.Image(i); err != nil {
@@ -150,8 +150,11 @@ func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, 
 		x := x[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
 		judged[i], err = Judge(ctx, who, im, x, t.Within(), WithCosts)
-		if errors.As(err, &problems[i]) {
+		switch {
+		case errors.As(err, &problems[i]):
 			return nil
+		case err == nil && judged[i].Broken:
+			return open.NotFinite{Who: who.Info, Image: im.ID}
 		}
 		return err
 	})

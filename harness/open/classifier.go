@@ -183,21 +183,27 @@ func Answering(who Classifier) *Oracle {
 	return o
 }
 
-// Counted counts the passes through an oracle, whatever number an attack states.
+// Counted counts the passes through an oracle, whatever number an attack states. Nothing else counts passes.
 type Counted struct {
 	*Oracle
 	logits, gradients atomic.Int64
+	parent            *Counted // counts them too; may be nil
 }
 
-func (o *Counted) Logits(ctx context.Context, x, out []float32) error {
-	o.logits.Add(1)
-	return o.Oracle.Logits(ctx, x, out)
-}
+// Child returns a counter of questions to an oracle that the parent counts too.
+func (o *Counted) Child(on *Oracle) *Counted { return &Counted{Oracle: on, parent: o} }
 
 // Add adds passes that were made elsewhere.
 func (o *Counted) Add(logits, gradients int64) {
-	o.logits.Add(logits)
-	o.gradients.Add(gradients)
+	for ; o != nil; o = o.parent {
+		o.logits.Add(logits)
+		o.gradients.Add(gradients)
+	}
+}
+
+func (o *Counted) Logits(ctx context.Context, x, out []float32) error {
+	o.Add(1, 0)
+	return o.Oracle.Logits(ctx, x, out)
 }
 
 // Counts returns the answers and gradients so far.
@@ -210,13 +216,13 @@ func (o *Counted) Sample(ctx context.Context, fill func(x []float32), x, out []f
 		fill(x)
 		return o.Logits(ctx, x, out)
 	}
-	o.logits.Add(1)
+	o.Add(1, 0)
 	return o.Of.Net.Sample(ctx, fill, out)
 }
 
 func (o *Counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
-	o.gradients.Add(1)
+	o.Add(0, 1)
 	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
 

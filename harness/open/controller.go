@@ -222,13 +222,13 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 			Variance: s.Variance, Samples: s.Samples, Cached: cached, Seconds: time.Since(start).Seconds()}
 	}
 	key := o.FitKey(l, d)
-	s, damaged := o.Cache.Load(key, dim)
+	s, damaged := o.cache.Load(key, dim)
 	if s != nil && !anew {
 		return s, fit(s, true), nil
 	}
 	if o.Together {
-		lock := flock.New(filepath.Join(o.Cache.Dir, key+".lock"))
-		err := os.MkdirAll(o.Cache.Dir, 0o755)
+		lock := flock.New(filepath.Join(o.cache.Dir, key+".lock"))
+		err := os.MkdirAll(o.cache.Dir, 0o755)
 		if err == nil {
 			_, err = lock.TryLockContext(ctx, time.Second)
 		}
@@ -237,12 +237,12 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 			return nil, result.Fit{}, context.Cause(ctx)
 		}
 		// If nothing can be locked there, each process fits for itself.
-		if s, damaged = o.Cache.Load(key, dim); s != nil && err == nil {
+		if s, damaged = o.cache.Load(key, dim); s != nil && err == nil {
 			return s, fit(s, true), nil
 		}
 	}
 	if damaged {
-		o.Progress.Report(progress.FitDamaged{Path: o.Cache.Path(key)})
+		o.Progress.Report(progress.FitDamaged{Path: o.cache.Path(key)})
 	}
 	o.Progress.Report(progress.FitStarted{Model: l.Net.Name, Dim: dim, Images: d.Len()})
 	states := l.Chain.CleanStates(l.T, d.Len(), d.Pixels)
@@ -257,7 +257,7 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 		done.VarianceAsked, done.MaxRank = target.Variance, pca.MaxRank(dim)
 	}
 	o.Progress.Report(done)
-	if err := o.Cache.Store(key, s); err != nil {
+	if err := o.cache.Store(key, s); err != nil {
 		o.Progress.Report(progress.FitNotCached{Error: err.Error()})
 	}
 	return s, made, nil

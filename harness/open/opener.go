@@ -6,22 +6,17 @@
 package open
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
@@ -33,19 +28,13 @@ import (
 	"selfheal/models/ort"
 )
 
-// Opener opens the files that a config names, keeps the data sets, and notes everything it opens for the results.
+// Opener opens the data sets, networks and controls that a config names, on a pool of its own.
 type Opener struct {
-	Config *config.Config
-	Pool   *ort.Pool
-	Options
-	Together bool         // other processes share the cache: one fits and the others wait
-	Record   *result.File // its data sets, models and fits are those opened so far
-	// Known are digests of data sets that were read before, by the keys of Sets; may be nil.
-	Known map[string]*dataset.Digest
-	Sets  map[string]*dataset.Dataset
-	// IDs replace the config's choice of the images to score, by data set; nil keeps the config's.
-	IDs   map[string][]int
-	model string // the only model that is opened; "" for those of the suites
+	Workers
+	*Sets
+	cache    *pca.Cache // of fitted embeddings; may be nil
+	size     func() ([3]int, error)
+	Together bool // other processes share the cache: one fits and the others wait
 }
 
 // Options complete a config. The zero value will do.
@@ -54,7 +43,8 @@ type Options struct {
 	Progress *progress.Progress
 	// Size returns the images' channels, height and width for a network that leaves them open. If it is nil, a data
 	// set determines them.
-	Size func() ([3]int, error)
+	Size  func() ([3]int, error)
+	model string // the only model that is opened; "" for those of the suites
 }
 
 // The memory that is free and that the process holds, in bytes; variables for tests.
@@ -80,13 +70,15 @@ func New(cfg *config.Config, o Options) (*Opener, error) {
 		record.Controls[c.Name] = recorded(c)
 	}
 	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
-	return &Opener{Config: cfg, Pool: pool, Options: o, Sets: map[string]*dataset.Dataset{}, Record: record}, nil
+	sets := &Sets{Config: cfg, Progress: o.Progress, Record: record, model: o.model,
+		opened: map[string]*dataset.Dataset{}}
+	return &Opener{Workers: Workers{pool}, Sets: sets, cache: o.Cache, size: o.Size}, nil
 }
 
 // Close ends the pool and closes the data sets.
 func (o *Opener) Close() {
 	o.Pool.Close()
-	for _, d := range o.Sets {
+	for _, d := range o.opened {
 		d.Close()
 	}
 }
@@ -105,197 +97,6 @@ func Wrong(err error) error {
 
 // Unwrap returns the error itself.
 func (e ConfigError) Unwrap() error { return e.error }
-
-// ForEach is [control.ForEach] with fewer concurrent images if the state of each, in bytes, would take too much
-// memory.
-func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
-	if n == 0 {
-		return nil
-	}
-	return control.ForEach(ctx, o.Pool, n, inFlight(o.Pool, state), fn)
-}
-
-// Over returns a runner that calls [Opener.ForEach] for some of the images.
-func (o *Opener) Over(state int64) folder.Runner {
-	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
-		return o.ForEach(ctx, len(images), state, func(ctx context.Context, k int) error { return do(ctx, images[k]) })
-	}
-}
-
-// SideBySide returns a runner that works on up to width images at once, without the pool.
-func SideBySide(width int) folder.Runner {
-	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(width)
-		for _, i := range images {
-			g.Go(func() error {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				return do(ctx, i)
-			})
-		}
-		return g.Wait()
-	}
-}
-
-// Cores returns how many cores a run computes on.
-func (o *Opener) Cores() int {
-	if o.Pool.OnDevice() {
-		return runtime.GOMAXPROCS(0)
-	}
-	return max(1, min(runtime.GOMAXPROCS(0), o.Pool.Workers()*o.Pool.Threads()))
-}
-
-// Width returns how many images a run works on at once, if each keeps so many bytes.
-func (o *Opener) Width(state int64) int {
-	return min(2*o.Pool.Workers()*o.Pool.Batch(), inFlight(o.Pool, state))
-}
-
-// stateBudget bounds the memory, in bytes, that attacks and closed loops keep in Go for all images under way, besides
-// the batches of the pool's workers. At 32×32 pixels it limits nothing. At 224×224 it does: two batches of 64 images
-// a worker at 10 MB an image would be gigabytes.
-const stateBudget = 256 << 20
-
-// attackVectors bounds the vectors of an image's size that an attack keeps: APGD in ℓ1 keeps most, two of them in
-// float64.
-const attackVectors = 16
-
-func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
-
-// loopState returns the memory that a closed loop keeps for an image, in bytes: for each segment its input, the
-// controlled input and the control and, for the widest place, an adjoint, the one before it and the momentum.
-func loopState(chain *control.Chain) int64 {
-	var sum, widest int64
-	for t := range chain.Segments {
-		n := chain.StateShape(t).Items()
-		sum, widest = sum+n, max(widest, n)
-	}
-	return 4 * (3*sum + 3*widest)
-}
-
-// inFlight returns how many images, each with so many bytes of state, may be under way. It allows at least two a
-// worker, or workers would wait for each other. A device computes whole batches: its budget is a quarter of the free
-// memory, if that is more.
-func inFlight(pool *ort.Pool, state int64) int {
-	budget := int64(stateBudget)
-	if free, known := freeMemory(); known && pool.OnDevice() {
-		budget = max(budget, free/4)
-	}
-	return int(max(2*int64(pool.Workers()), budget/max(1, state)))
-}
-
-// Scored opens the data set that a suite scores, cut to --limit.
-func (o *Opener) Scored(name string) (Images, error) {
-	d, err := o.scored(name)
-	if err != nil {
-		return Images{}, err
-	}
-	spec := o.Config.Dataset(name).Spec
-	if spec.SHA256 != "" && spec.SHA256 != d.SHA256() {
-		return Images{}, fmt.Errorf("dataset %s: its images in %s have SHA-256 %s, the config says %s", name, spec.Path,
-			d.SHA256(), spec.SHA256)
-	}
-	if _, told := o.Record.Datasets[name]; !told && dataset.Find(spec.Format).ByClass {
-		o.Progress.Report(progress.ClassesNumbered{Dataset: name, Labels: dataset.Numbered(d.ClassNames())})
-	}
-	limit := spec.Limit
-	if o.Config.Limit > 0 && (limit == 0 || o.Config.Limit < limit) {
-		limit = o.Config.Limit
-	}
-	spec.Sample = d.Sample()
-	o.Record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
-		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
-		Shaping: spec.Shaping}
-	o.Record.Images[name] = d.Images()
-	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 || left.Changed() != "" {
-		known := o.Record.Datasets[name]
-		known.LeftOut = &left
-		o.Record.Datasets[name] = known
-	}
-	return Images{Dataset: d, name: name, n: d.Len()}, nil
-}
-
-// Dataset opens a data set once for each limit.
-func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
-	return o.once(fmt.Sprintf("%s/%d", name, limit), Spec(o.Config, name, o.model), name, limit)
-}
-
-// scored opens the images of a data set that are to be scored.
-func (o *Opener) scored(name string) (*dataset.Dataset, error) {
-	ids := o.IDs[name]
-	if ids == nil {
-		return o.Dataset(name, o.Config.Limit)
-	}
-	spec := Spec(o.Config, name, o.model)
-	spec.Indices, spec.Sample, spec.Limit = ids, nil, 0
-	return o.once(name, spec, name, 0)
-}
-
-// once opens a data set unless one is open under key.
-func (o *Opener) once(key string, spec dataset.Spec, name string, limit int) (*dataset.Dataset, error) {
-	if d, ok := o.Sets[key]; ok {
-		return d, nil
-	}
-	d, err := dataset.OpenKnown(spec, o.Config.Files, limit, o.Known[key])
-	if err != nil {
-		return nil, fmt.Errorf("dataset %s: %w", name, err)
-	}
-	o.Noted(name, d)
-	o.Sets[key] = d
-	return d, nil
-}
-
-// Noted reports how a data set's images differ from its files.
-func (o *Opener) Noted(name string, d *dataset.Dataset) {
-	left := d.LeftOut()
-	if changed := left.Changed(); changed != "" {
-		o.Progress.Report(progress.ImagesChanged{Dataset: name, Changed: changed})
-	}
-}
-
-// Spec returns a config's data set with the number of channels that its models take: the one named model or, if model
-// is "", the models whose suites score the data set or have controls fitted on it, if they agree. Models are read
-// only if the data set needs the number.
-func Spec(cfg *config.Config, name, model string) dataset.Spec {
-	spec := cfg.Dataset(name).Spec
-	spec.Channels = func() (channels int) {
-		known := map[string]bool{}
-		for _, s := range cfg.Suites {
-			fitted := slices.ContainsFunc(s.Controls, func(c string) bool { return cfg.Control(c).FittedOn(name) })
-			for _, m := range s.Models {
-				known[m] = known[m] || fitted || s.Dataset == name
-			}
-		}
-		for i := range cfg.Models {
-			m := &cfg.Models[i]
-			if m.Name != model && (model != "" || !known[m.Name]) {
-				continue
-			}
-			n := channelsOf(cfg, m)
-			if n == 0 || channels > 0 && n != channels {
-				return 0
-			}
-			channels = n
-		}
-		return channels
-	}
-	return spec
-}
-
-// channelsOf returns the channels of a model's images. It returns 0 if the model does not tell or can't be read; the
-// latter is reported elsewhere.
-func channelsOf(cfg *config.Config, m *config.Model) int {
-	file, err := ReadModel(cfg.Files, m.Path)
-	if err != nil {
-		return 0
-	}
-	g, err := onnx.Decode(file.Data)
-	if err != nil {
-		return 0
-	}
-	return simplify.Channels(g, m.Layout)
-}
 
 // ReadModel reads a model file that a config names, and the weights in files beside it.
 func ReadModel(files fs.FS, path string) (*onnx.File, error) {
@@ -370,13 +171,13 @@ func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 // taken returns how a model's input and output are interpreted.
 func (o *Opener) taken(m *config.Model, images string) simplify.Options {
 	return simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
-		Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m, images) }}
+		Output: m.OutputName, Size: func() ([3]int, error) { return o.imageSize(m, images) }}
 }
 
-// size returns the size of a model's images: channels, height, width.
-func (o *Opener) size(m *config.Model, name string) (shape [3]int, err error) {
-	if o.Size != nil {
-		return o.Size()
+// imageSize returns the size of a model's images: channels, height, width.
+func (o *Opener) imageSize(m *config.Model, name string) (shape [3]int, err error) {
+	if o.size != nil {
+		return o.size()
 	}
 	for _, s := range o.Config.Suites {
 		if name == "" && slices.Contains(s.Models, m.Name) {
@@ -387,16 +188,6 @@ func (o *Opener) size(m *config.Model, name string) (shape [3]int, err error) {
 		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
 	}
 	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
-}
-
-// FirstSize returns the size of a data set's first image: channels, height, width.
-func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
-	d, err := dataset.Open(spec, files, 1)
-	if err != nil {
-		return shape, err
-	}
-	defer d.Close()
-	return d.Shape(), nil
 }
 
 // Identified returns the model's description for results, from the config and its file's hash.
@@ -438,42 +229,6 @@ func takesGradients(r attacks.Recipe, classes int) bool {
 		_, backward := c.Passes(classes)
 		return backward > 0
 	})
-}
-
-// fits checks that a network classifies a data set: images and classes agree.
-func fits(d *dataset.Dataset, n *control.Network) error {
-	if d.Classes() > n.Classes() {
-		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
-			"images out, or choose another output by output_name", d.Classes(), n.Classes(), n.Classes())
-	}
-	return fitsShape(d.Shape(), n)
-}
-
-// fitsShape checks that a network takes images of a shape: channels, height, width.
-func fitsShape(shape [3]int, n *control.Network) error {
-	takes := n.Shape()
-	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) == takes {
-		return nil
-	}
-	advice := fmt.Sprintf("save them as %d×%d pixels", takes.W, takes.H)
-	switch {
-	case shape[0] != takes.C:
-		advice = "save them with as many"
-	case takes.H == takes.W:
-		advice = fmt.Sprintf("--resize %d --crop %d, or in a config transform: {resize: %[1]d, crop: %[2]d}, "+
-			"makes them fit", Resized(takes.H), takes.H)
-	}
-	return fmt.Errorf("the images have %d channels of %d×%d pixels, the model takes %d of %d×%d; %s", shape[0],
-		shape[2], shape[1], takes.C, takes.W, takes.H, advice)
-}
-
-// Resized returns to how many pixels the shorter side is brought before an image is cropped: 256 for 224, the usual
-// ratio.
-func Resized(crop int) int {
-	if crop < 128 {
-		return crop
-	}
-	return (crop*256 + 112) / 224
 }
 
 // Identify fills in the hashes of the run's files without opening networks. The held run tells which number {size}

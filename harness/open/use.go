@@ -34,11 +34,11 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	case c == nil && controlName != "" && controlName != cell.None:
 		return nil, ConfigError{cfg.Unknown("control", controlName)}
 	}
+	o.model = model
 	opener, err := New(cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	opener.model = model
 	u := &Model{Opener: opener}
 	net, err := opener.Network(m, "")
 	if err == nil {

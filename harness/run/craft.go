@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -25,8 +24,8 @@ import (
 	"selfheal/internal/vector"
 )
 
-// crafting makes adversarial images: it runs a recipe on an oracle.
-type crafting struct {
+// order says which adversarial images are crafted.
+type order struct {
 	recipe      attacks.Recipe
 	trial       plan.Trial // bounds may decide its images after the first component; nil for none
 	seed        uint64
@@ -36,15 +35,18 @@ type crafting struct {
 	key         folder.Key
 	set         open.Images
 	clean       []judge.Verdict // the oracle's classifier's on clean images
+}
 
-	run    *run
+// crafting carries out an order on an oracle.
+type crafting struct {
+	*run
+	job    *open.Job
 	on     *open.Oracle
 	prover *certify.Prover // the trial's
-
 	*crafted
-	freed    bool // nobody needs the images any more
 	own      int  // number of images that this run attacks
 	standing int  // number of images that are still right
+	freed    bool // nobody needs the images any more
 	tally    *folder.Tally
 	proven   map[int]bool // the images that bounds were asked about, and whether they are proven
 }
@@ -52,23 +54,22 @@ type crafting struct {
 // craft runs a recipe's components in order. Each attacks the images that the oracle's classifier still gets right,
 // starting at the clean image. After each component the judge measures the images and asks the classifier again;
 // nothing else decides. Work that the journal holds is not repeated.
-func (w *crafting) craft() (*crafted, error) {
-	r := w.run
-	w.crafted, w.proven = untouched(), map[int]bool{}
-	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
-	w.within, w.crafted.verdictOnly, w.crafted.recipe = plan.BallOf(w.recipe), w.verdictOnly, &w.recipe
+func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o order) (*crafted, error) {
+	w := &crafting{run: k.run, job: b, on: on, prover: prover, own: o.set.Mine(), proven: map[int]bool{},
+		crafted: &crafted{order: o, within: plan.BallOf(o.recipe), steps: []result.Step{},
+			each: slices.Repeat([]attempt{intact}, o.set.Len())}}
 	var err error
-	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
+	if w.vectors, err = w.journal.Vectors(fileOf(w.key), on.Shape().Size()); err != nil {
 		return nil, err
 	}
-	w.freed = w.images == nil || !r.images.again[w.key] && r.journal.Block(w.key.As("freed")).Written()
+	w.freed = w.vectors == nil || !k.images.again[w.key] && w.journal.Block(w.key.As("freed")).Written()
 	for i, v := range w.clean {
 		if w.each[i].Robust = v.Right; v.Right {
 			w.standing++
 		}
 	}
-	if w.own = w.set.Mine(); w.set.Shared() {
-		w.tally = r.tally
+	if w.set.Shared() {
+		w.tally = k.tally
 	}
 	w.tally.At(w.own, w.standing, false)
 	for k, component := range w.recipe.Components {
@@ -90,7 +91,7 @@ func (w *crafting) craft() (*crafted, error) {
 			w.each[i].Seen = gradientFaults{}
 		}
 	}
-	if r.Config.Runtime.Reduced() != "" {
+	if w.plan.Config.Runtime.Reduced() != "" {
 		if err := w.again(); err != nil {
 			return nil, err
 		}
@@ -150,12 +151,12 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
 	lost, shown := 0, (func(standing, passes int))(nil) // until the journal is read
-	work, todo, err := folder.Recall(w.run.journal, key, w.set, images, func(i int, to componentResult) bool {
+	work, todo, err := folder.Recall(w.journal, key, w.set, images, func(i int, to componentResult) bool {
 		if shown == nil {
 			if _, asked := slices.BinarySearch(images, i); !asked {
 				return false
 			}
-			if at := to.Image; !to.Robust && !w.freed && (at == nil || !w.images.Has(*at)) {
+			if at := to.Image; !to.Robust && !w.freed && (at == nil || !w.vectors.Has(*at)) {
 				lost++
 				return false
 			}
@@ -167,13 +168,13 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 		return true
 	})
 	if lost > 0 {
-		w.run.Progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
+		w.progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
 	}
 	if err == nil && len(todo) > 0 {
 		of := w.work(todo, counter, []attacks.Attack{component})
-		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
+		err = w.progress.Component(id, of, func(image func(standing, passes int)) error {
 			shown = image
-			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+			return work.Do(w.ctx, todo, w.job.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, i int) (componentResult, error) {
 					return w.attack(ctx, component, counter, im, i)
 				})
@@ -202,22 +203,22 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
-	res, broken, err := w.try(ctx, component, &gradientWatch{Counted: counter, made: &made}, im, how)
+	mine := counter.Child(w.on)
+	res, broken, err := w.try(ctx, component, &gradientWatch{mine, &made.Seen}, im, how)
 	for _, how.VerdictOnly = range []bool{false, true} {
 		if err == nil && refuted(res, broken) && !(how.VerdictOnly && res.Distance == 0) {
 			var exact *open.Oracle
 			if exact, err = w.on.Exactly(); err == nil {
-				again := &open.Counted{Oracle: exact}
-				res, broken, err = w.try(ctx, component, &gradientWatch{Counted: again, made: &made}, im, how)
-				counter.Add(again.Counts())
+				res, broken, err = w.try(ctx, component, &gradientWatch{mine.Child(exact), &made.Seen}, im, how)
 			}
 		}
 	}
 	if err != nil {
 		return made, err
 	}
+	made.Logits, made.Gradients = mine.Counts()
 	if broken {
-		at, err := w.images.Put(res.Adversarial)
+		at, err := w.vectors.Put(res.Adversarial)
 		if err != nil {
 			return made, err
 		}
@@ -256,19 +257,8 @@ func (w *crafting) nearer(all []attacks.Nearer) (some []attacks.Nearer) {
 // try runs an attack on one image. The judge decides whether the returned image is broken.
 func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, im attacks.Image,
 	how attacks.Options) (res attacks.Result, broken bool, err error) {
-	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
-		return res, false, err
-	}
-	if limit := w.recipe.Limit; limit != nil {
-		if exceeds := limit.Outside(im.Pixels, res, w.on.Shape()); exceeds != "" {
-			return res, false, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
-		}
-	}
-	v, err := judge.Judge(ctx, w.on.Of, im, res.Adversarial, w.within, judge.AnswerOnly)
-	if err != nil && !errors.As(err, new(open.NotFinite)) {
-		return res, false, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
-	}
-	return res, !v.Right, nil
+	res, v, err := judge.Attack(ctx, a, w.recipe, on, w.on.Of, im, how)
+	return res, !v.Right, err
 }
 
 // refuted reports whether an attack claimed a success that the judge did not see.
@@ -293,29 +283,23 @@ type attempt struct {
 	Seen  gradientFaults `json:"seen"`
 }
 
-// crafted holds the images that a trial made of a set against one classifier.
+// crafted holds the images that a trial made of a set against one classifier. The zero value holds the clean images.
 type crafted struct {
-	each    []attempt        // nil for clean images
-	recipe  *attacks.Recipe  // nil if no attack made them
-	images  *journal.Vectors // images that attacks have made; nil for clean images and in a merge
-	within  plan.Ball
-	steps   []result.Step
-	seconds float64
-	refuted int // number of successes that an attack claimed and the judge did not see
-	// verdictOnly says that attacks ended at the first success: the images are adversarial, but full strength would
-	// have made others.
-	verdictOnly bool
-	warnings    []result.Warning
-	agreement   *result.Agreement                         // nil if attacks compute in the judge's arithmetic
-	corrupt     func(im attacks.Image) ([]float32, error) // corrupts a clean image; nil for attacks
-	proof       certify.Proof                             // a certificate of the clean images; nil for attacks
+	order                     // the attack's that made them
+	each     []attempt        // nil for images that no attack made
+	vectors  *journal.Vectors // images that attacks have made; nil if none has, and in a merge
+	within   plan.Ball
+	steps    []result.Step
+	seconds  float64
+	refuted  int // number of successes that an attack claimed and the judge did not see
+	warnings []result.Warning
+	// agreement is nil if attacks compute in the judge's arithmetic.
+	agreement *result.Agreement
+	corrupt   func(im attacks.Image) ([]float32, error) // corrupts a clean image; nil for attacks
 }
 
 // Untried reports whether the i-th image is the clean one.
 func (c *crafted) Untried(i int) bool { return c.corrupt == nil && c.at(i).First < 0 }
-
-// untouched returns clean images in the form of an attack's.
-func untouched() *crafted { return &crafted{steps: []result.Step{}} }
 
 // intact is an attempt that has not begun.
 var intact = attempt{First: -1, Queries: -1}
@@ -361,7 +345,7 @@ func (c *crafted) Image(im attacks.Image, i int) ([]float32, error) {
 		return c.corrupt(im)
 	}
 	if at := c.at(i).Image; at != nil {
-		return c.images.Get(*at)
+		return c.vectors.Get(*at)
 	}
 	return im.Pixels, nil
 }
@@ -385,27 +369,22 @@ type gradientFaults struct {
 // failed reports whether the attacks on the image hardly worked, should it stand.
 func (w gradientFaults) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
 
-// gradientWatch passes an attack's questions about one image on, counts them and inspects the gradients in the answers.
+// gradientWatch passes an attack's questions about one image on and inspects the gradients in the answers.
 type gradientWatch struct {
-	*open.Counted
-	made *componentResult
-}
-
-func (w *gradientWatch) Logits(ctx context.Context, x, out []float32) error {
-	w.made.Logits++
-	return w.Counted.Logits(ctx, x, out)
+	attacks.Oracle
+	seen *gradientFaults
 }
 
 func (w *gradientWatch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
-	err := w.Counted.Gradient(ctx, x, loss, label, target, e)
+	err := w.Oracle.Gradient(ctx, x, loss, label, target, e)
 	if err != nil {
 		return err
 	}
-	seen, wild := &w.made.Seen, !vector.Finite(e.Gradient)
-	seen.Asked, seen.Wild = true, seen.Wild || wild
-	seen.NotFinite = seen.NotFinite || wild || !(e.Loss <= math.MaxFloat32) // −∞ is the loss at a class that never wins
-	w.made.Gradients++
+	wild := !vector.Finite(e.Gradient)
+	w.seen.Asked, w.seen.Wild = true, w.seen.Wild || wild
+	// −∞ is the loss at a class that never wins
+	w.seen.NotFinite = w.seen.NotFinite || wild || !(e.Loss <= math.MaxFloat32)
 	return nil
 }
 
@@ -419,7 +398,7 @@ const (
 // again attacks a sample of a crafting's standing images and counts those that stand again.
 func (w *crafting) again() error {
 	sample := w.sample()
-	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
+	work, todo, err := folder.Recall[bool](w.journal, w.key.As("again"), w.set, sample, nil)
 	if err == nil && len(todo) > 0 {
 		var on *open.Oracle
 		if on, err = w.on.Exactly(); err != nil {
@@ -427,8 +406,8 @@ func (w *crafting) again() error {
 		}
 		exact, id := &open.Counted{Oracle: on}, w.id("again in float32")
 		of := w.work(todo, exact, w.recipe.Components)
-		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
-			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+		err = w.progress.Component(id, of, func(image func(standing, passes int)) error {
+			return work.Do(w.ctx, todo, w.job.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
 					defer image(w.standing, 0)
 					return w.standsExactly(ctx, exact, im)
@@ -496,7 +475,7 @@ func (w *crafting) prove() error {
 		return err
 	}
 	var recent []bool
-	work, _, err := folder.Recall(w.run.journal, w.key.As("proven"), w.set, nil, func(i int, is bool) bool {
+	work, _, err := folder.Recall(w.journal, w.key.As("proven"), w.set, nil, func(i int, is bool) bool {
 		w.proven[i] = is
 		recent = append(recent, is)
 		return true
@@ -516,18 +495,18 @@ func (w *crafting) prove() error {
 	pays := func() bool { return saved(rest, recent) > work.Seconds()/float64(max(len(w.proven), 1)) }
 	began := time.Now()
 	for len(todo) > 0 && prove != nil && pays() {
-		some := todo[:min(w.run.Cores(), len(todo))]
+		some := todo[:min(w.job.Cores(), len(todo))]
 		todo = todo[len(some):]
 		// Half of the time that they save, so that proofs stay worth it.
 		branching := time.Duration(saved(rest, recent) / 2 * float64(len(some)*int(time.Second)))
-		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
+		err := work.Do(w.ctx, some, open.SideBySide(len(some)),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im, branching) })
 		if err != nil {
 			return err
 		}
 		recent = recent[max(0, len(recent)-lately):]
 		if len(todo) == 0 || !pays() {
-			w.run.Progress.Report(progress.ImagesProven{ID: w.cell, Proven: w.certain(), Tried: len(w.proven),
+			w.progress.Report(progress.ImagesProven{ID: w.cell, Proven: w.certain(), Tried: len(w.proven),
 				Robust: w.standing, Took: time.Since(began), Label: w.label})
 		}
 	}

@@ -39,8 +39,8 @@ func TestHardlyAttacked(t *testing.T) {
 func TestRestOfAnAttack(t *testing.T) {
 	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
 	r := must.Get(s.Make(0.1, 10))(t)
-	w := &crafting{recipe: r, on: &open.Oracle{Oracle: &classes{}, Cost: control.Cost{Forward: 3, Backward: 7}},
-		crafted: &crafted{steps: []result.Step{{Forward: 30, Backward: 20, Seconds: 5}}}}
+	w := &crafting{on: &open.Oracle{Oracle: &classes{}, Cost: control.Cost{Forward: 3, Backward: 7}},
+		crafted: &crafted{order: order{recipe: r}, steps: []result.Step{{Forward: 30, Backward: 20, Seconds: 5}}}}
 	want := 0.0
 	for _, c := range r.Components[1:] {
 		f, b := c.Passes(10)
@@ -118,8 +118,9 @@ func TestRefutedClaims(t *testing.T) {
 		{[][]float32{clean, clean}, 0, "vf", false}, {[][]float32{clean, clean, wrong}, 1, "vfv", true},
 		{[][]float32{clean, clean, clean}, 1, "vfv", false}, {[][]float32{clean, wrong}, 1, "vf", true},
 	} {
-		w := &crafting{on: on, verdictOnly: true, crafted: &crafted{each: []attempt{{First: -1, Robust: true}},
-			images: must.Get(j.Vectors("v", len(clean)))(t), within: plan.Ball{Epsilon: 1}}}
+		w := &crafting{on: on, crafted: &crafted{each: []attempt{{First: -1, Robust: true}},
+			order:   order{recipe: attacks.Recipe{Epsilon: 1}, verdictOnly: true},
+			vectors: must.Get(j.Vectors("v", len(clean)))(t)}}
 		a := &claims{of: c.of, distance: c.distance}
 		made := must.Get(w.attack(t.Context(), a, &open.Counted{Oracle: on}, im, 0))(t)
 		if a.calls != c.calls || made.Robust == c.broken || made.Refuted == c.broken {
@@ -130,10 +131,9 @@ func TestRefutedClaims(t *testing.T) {
 
 // A component's work is the most passes that its images take.
 func TestWork(t *testing.T) {
-	o, _ := bench(t)
 	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
 	all, want := must.Get(s.Make(0.1, 10))(t).Components, int64(0)
-	w := &crafting{run: &run{Opener: o}, on: &open.Oracle{Oracle: &classes{}}, own: 9, crafted: &crafted{}, standing: 7}
+	w := &crafting{on: &open.Oracle{Oracle: &classes{}}, own: 9, crafted: &crafted{}, standing: 7}
 	for _, c := range all {
 		f, b := c.Passes(10)
 		want += 5 * int64(f+b)

@@ -144,18 +144,19 @@ func slotsOf(j *plan.Job, before int) []slot {
 
 // consider takes candidates from a cell; v are its verdicts.
 func (g *gallery) consider(s scoring, v []judge.Verdict) {
-	if s.Trial == nil || s.clean == nil || s.source != "" && s.source != s.Model.Name {
+	if from := s.Source(); s.clean == nil || from != "" && from != s.Model.Name {
 		return
 	}
+	own, set := s.own(), s.job.Set
 	for i, made := range s.made.each {
 		if made.First < 0 { // never broken, or wrong without attack
 			continue
 		}
 		kind := result.Broken
 		switch {
-		case !s.own && v[i].Right:
+		case !own && v[i].Right:
 			kind = result.Healed
-		case !s.own:
+		case !own:
 			kind = result.NotHealed
 		case v[i].Right: // the judge does not confirm the success
 			continue
@@ -166,32 +167,33 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 			id := s.id()
 			id.Column = k.Column // the network's own images, in mode transfer too
 			known := result.GalleryCase{ID: id, Norm: s.Setting().Norm.String(), Kind: kind,
-				VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
-				Label: s.Set.Label(i), Perturbation: v[i].Norm}
-			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.Set, at: i, away: away,
+				VerdictOnly: s.made.verdictOnly, Image: set.ID(i),
+				Label: set.Label(i), Perturbation: v[i].Norm}
+			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: set, at: i, away: away,
 				made: s.made, clean: s.clean.verdicts[i]}
 		}
 	}
 }
 
 // exhibit makes the cases of the present job and writes the gallery with them, unless a merge writes it.
-func (r *run) exhibit() error {
-	g, j := r.gallery, r.job.Job
-	if c := r.job.Classifiers[0].Shape.C; c == 1 || c == 3 {
-		if err := g.make(r, j); err != nil {
+func (w *walk) exhibit() error {
+	g, j := w.gallery, w.at.Job.Job
+	if c := w.at.Classifiers[0].Shape.C; c == 1 || c == 3 {
+		if err := g.make(w.run, w.at.Job); err != nil {
 			return err
 		}
 	} else {
 		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
 			c))
 	}
-	if r.part != nil {
+	if w.cells == nil {
 		return nil
 	}
-	return result.WriteGallery(r.out.Work("gallery.json"), g.file)
+	return result.WriteGallery(w.out.Work("gallery.json"), g.file)
 }
 
-func (g *gallery) make(r *run, j *plan.Job) error {
+func (g *gallery) make(r *run, b *open.Job) error {
+	j := b.Job
 	own, before := g.quota(j)
 	var chosen []*candidate
 	var todo []int
@@ -218,9 +220,9 @@ func (g *gallery) make(r *run, j *plan.Job) error {
 		}
 		chosen, state = append(chosen, c), max(state, 2*c.who.State()) // a trace keeps as much as the loop
 	}
-	err := r.Over(state)(r.ctx, todo, func(ctx context.Context, i int) (err error) {
+	err := b.Over(state)(r.ctx, todo, func(ctx context.Context, i int) (err error) {
 		c := chosen[i]
-		if c.shown, err = c.show(ctx, r.Record.Datasets[c.Dataset].ClassNames); err == nil {
+		if c.shown, err = c.show(ctx, r.record.Datasets[c.Dataset].ClassNames); err == nil {
 			err = c.work.Done(c.at, c.shown)
 		}
 		return err

@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/checksum"
-	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
 
@@ -86,7 +84,7 @@ func (m *images) used(k cell.Made) error {
 	if u.left--; u.left > 0 || u.made == nil {
 		return nil
 	}
-	freed := u.made.images
+	freed := u.made.vectors
 	u.made = nil
 	return m.free(craftKey(k), freed)
 }
@@ -143,57 +141,32 @@ func adversarialName(s plan.Step) string {
 }
 
 // adversarial saves a step's images as float32 [N, C, H, W], unless this run has saved them.
-func (r *run) adversarial(s plan.Step, made *crafted) error {
+func (w *walk) adversarial(s plan.Step, made *crafted) error {
 	name := "adversarial/" + adversarialName(s)
-	saved := r.journal.Block(savedKey(name))
-	if known, ok := SavedAs(saved); ok {
-		if known.Is(r.out.Work(name)) {
+	saved := w.journal.Block(folder.SavedKey(name))
+	if known, ok := folder.SavedAs(saved); ok {
+		if known.Is(w.out.Work(name)) {
 			return nil
 		}
-		if known.Is(filepath.Join(r.out.Dir, name)) {
-			r.out.Kept[name] = true
+		if known.Is(filepath.Join(w.out.Dir, name)) {
+			w.out.Kept[name] = true
 			return nil
 		}
 	}
-	set, shape := r.job.Set, r.job.Classifiers[0].Shape
+	set, shape := w.at.Set, w.at.Classifiers[0].Shape
 	image := func(i int) ([]float32, error) {
 		_, x, err := made.read(set, i)
 		return x, err
 	}
-	sum, err := save(r.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W},
-		func(row func([]float32) bool) error { return r.source.Adversarial(r.job, name, image, row) })
+	sum, err := save(w.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W},
+		func(row func([]float32) bool) error { return w.source.Adversarial(w.at.Job, name, image, row) })
 	if err != nil {
 		return err
 	}
 	return saved.Append(sum)
 }
 
-// savedKey is the key by which the journal says that a file has been written.
-func savedKey(name string) folder.Key { return folder.Key{Of: folder.Saved, Part: name} }
-
-// Checksum identifies a file's content in the journal.
-type Checksum struct {
-	Bytes int64  `json:"bytes"`
-	Sum   uint32 `json:"sum"` // CRC-32C
-}
-
-// SavedAs returns the last checksum of a file in a journal.
-func SavedAs(block *journal.Block) (known Checksum, ok bool) {
-	err := block.Read(func(line []byte) error { return json.Unmarshal(line, &known) })
-	return known, err == nil && block.Written()
-}
-
-func (c Checksum) Is(path string) bool {
-	f, err := input.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	n, sum, err := checksum.Read(io.LimitReader(f, c.Bytes+1))
-	return err == nil && n == c.Bytes && sum == c.Sum
-}
-
-func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c Checksum, err error) {
+func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c folder.Checksum, err error) {
 	sum := checksum.New()
 	err = atomicfile.In(dir).FillSynced(name, func(w io.Writer) error {
 		var failed error
@@ -207,5 +180,5 @@ func save(dir, name string, shape []int, rows func(row func([]float32) bool) err
 	if err != nil {
 		return c, err
 	}
-	return Checksum{info.Size(), sum.Sum32()}, nil
+	return folder.Checksum{Bytes: info.Size(), Sum: sum.Sum32()}, nil
 }

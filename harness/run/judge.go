@@ -17,19 +17,12 @@ import (
 	"selfheal/internal/number"
 )
 
-// judge asks a classifier about the images made of a set. It leaves out those that the journal holds under key. clean
-// are the classifier's verdicts on the clean images, which it uses for images that no attack broke; nil if there are
-// none. If sweeps are asked for, it follows the first images from sweep to sweep.
-func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *crafted, clean *judgement,
-	sweeps bool) (*judgement, error) {
+// verdicts asks a classifier of a job about the images made of a set. It leaves out those that the journal holds under
+// key. clean are the classifier's verdicts on the clean images, which it uses for images that no attack broke; nil if
+// there are none. If sweeps are asked for, it follows the first images from sweep to sweep.
+func (r *run) verdicts(b *open.Job, key folder.Key, who open.Classifier, set open.Images, made *crafted,
+	clean *judgement, sweeps bool) (*judgement, error) {
 	out := newJudgement(set.Len(), who.Info)
-	if made.proof != nil { // only the proof is new
-		for i := range out.verdicts {
-			out.same(i, clean)
-			out.verdicts[i].Right = made.proof.Right(i, set.Label(i))
-		}
-		return out, nil
-	}
 	untried := func(i int) bool { return clean != nil && made.Untried(i) }
 	for i := range out.verdicts {
 		if untried(i) {
@@ -57,14 +50,14 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 			v, err = judge.Judge(ctx, who, im, x, made.within, want)
 		}
 		switch {
-		case errors.As(err, new(open.NotFinite)): // the first in order counts, whichever is met first
-			return judge.Verdict{Broken: true}, nil
 		case errors.As(err, new(plan.Outside)):
 			err = fmt.Errorf("image %d: %w", set.ID(i), err)
+		case v.Broken: // its numbers cannot be written
+			v = judge.Verdict{Broken: true}
 		}
 		return v, err
 	}
-	err = work.Do(r.ctx, todo, r.Over(who.State()), ask)
+	err = work.Do(r.ctx, todo, b.Over(who.State()), ask)
 	out.seconds = work.Seconds()
 	if i := slices.IndexFunc(out.verdicts, func(v judge.Verdict) bool { return v.Broken }); i >= 0 && err == nil {
 		err = open.NotFinite{Who: who.Info, Image: set.ID(i)}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -37,17 +36,18 @@ const (
 
 // probed returns the warnings of the probes. They are made once a run and concern every cell of a classifier.
 func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
-	r, key := s.run, s.Row(s.who.Defense()).Made()
-	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
+	key := s.Row(s.who.Defense()).Made()
+	if found, done := s.probes[key]; done || !s.ofClean() || !s.job.Set.First() {
 		return found, nil
 	}
-	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Made: key}, func() (_ []result.Warning, err error) {
+	found, err := folder.Once(s.journal, folder.Key{Of: "probe", Made: key}, func() (_ []result.Warning, err error) {
 		var found []result.Warning
 		if s.Model.Votes == 0 { // a network with votes has answers keyed by the image, which differ from neighbours'
-			found, err = probe(r.ctx, r.Opener, s.who, s.Set, v)
+			found, err = probe(s.ctx, s.job, s.who, s.plan.Config.Seed, v)
 		}
 		if err == nil && s.who.Control == nil {
-			if text := open.Unnamed(r.Config.Dataset(s.Suite.Dataset), s.Set, s.who.Classes); text != "" {
+			text := open.Unnamed(s.plan.Config.Dataset(s.Suite.Dataset), s.job.Set, s.who.Classes)
+			if text != "" {
 				found = append(found, result.WarnClassSubset.New("%s", text))
 			}
 			var better []result.Warning
@@ -57,21 +57,22 @@ func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 		return found, err
 	})
 	if err == nil {
-		r.probes[key] = found
+		s.probes[key] = found
 	}
 	return found, err
 }
 
 // preprocessing warns if a usual preprocessing is better than the model's. It also asks about images of other shards.
 func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
-	r, places, right := s.run, open.Sample(s.Set.Len()), make([]bool, s.Set.Len())
-	err := r.ForEach(r.ctx, len(places), s.who.State(), func(ctx context.Context, k int) error {
+	set := s.job.Set
+	places, right := open.Sample(set.Len()), make([]bool, set.Len())
+	err := s.job.ForEach(s.ctx, len(places), s.who.State(), func(ctx context.Context, k int) error {
 		i := places[k]
-		if s.Set.Own(i) {
+		if set.Own(i) {
 			right[i] = v[i].Right
 			return nil
 		}
-		im, err := s.Set.Read(i)
+		im, err := set.Read(i)
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
 	if err != nil {
 		return nil, err
 	}
-	better, err := r.Better(r.ctx, s.Model, s.Net, s.Set, places, right)
+	better, err := s.job.Better(s.ctx, places, right)
 	if better == nil || err != nil {
 		return nil, err
 	}
@@ -111,9 +112,10 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 }
 
 // probe asks about clean images again and about images beside them. It warns if answers are random or jump.
-func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []judge.Verdict) (
+func probe(ctx context.Context, b *open.Job, who open.Classifier, seed uint64, clean []judge.Verdict) (
 	[]result.Warning, error) {
 	var failed error
+	set := b.Set
 	todo := firstOf(set.Len(), who, func(i int) bool {
 		if set.Own(i) || failed != nil {
 			return clean[i].Right
@@ -123,9 +125,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 		if err == nil {
 			v, err = judge.Judge(ctx, who, im, im.Pixels, plan.Ball{}, judge.AnswerOnly)
 		}
-		if err != nil && !errors.As(err, new(open.NotFinite)) {
-			failed = err
-		}
+		failed = err
 		return v.Right
 	})
 	if failed != nil || len(todo) == 0 {
@@ -133,7 +133,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	}
 	byFile := who.Control == nil && who.Net.File() != nil && who.Net.Graph.IsCopy()
 	changes, apart, other := make([]float64, len(todo)), make([]float64, len(todo)), make([]bool, len(todo))
-	err := o.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
+	err := b.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
 		im, err := set.Read(todo[k])
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 			other[k] = !attacks.Right(copied, im.Label)
 		}
 		margin := attacks.LogitMargin(first, im.Label)
-		rng := rand.New(rand.NewPCG(o.Config.Seed, uint64(im.ID)))
+		rng := rand.New(rand.NewPCG(seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
 			for i, v := range im.Pixels {
@@ -219,11 +219,11 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 	if err != nil {
 		return nil, err
 	}
-	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("epsilon 1"), w.set, asked, nil)
+	work, todo, err := folder.Recall[bool](w.journal, w.key.As("epsilon 1"), w.set, asked, nil)
 	if err == nil {
-		err = work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
-				how := attacks.Options{Seed: w.run.Config.Seed, VerdictOnly: true}
+				how := attacks.Options{Seed: w.plan.Config.Seed, VerdictOnly: true}
 				res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
 				return res.Adversarial == nil, err
 			})

@@ -8,6 +8,7 @@ import (
 
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/internal/must"
 )
 
@@ -18,7 +19,7 @@ func TestProbe(t *testing.T) {
 	must.Do(t, b.Net.AnsweredBy(f))
 	clean := make([]judge.Verdict, b.Set.Len())
 	clean[0].Right, clean[2].Right = true, true
-	w := must.Get(probe(t.Context(), o, open.Alone(b.Net), b.Set, clean))(t)
+	w := must.Get(probe(t.Context(), b, open.Alone(b.Net), o.Config.Seed, clean))(t)
 	if n := f.asked.Load(); len(w) > 0 || n != 2*ProbePasses {
 		t.Errorf("%+v after %d answers, want %d", w, n, 2*ProbePasses)
 	}
@@ -63,7 +64,7 @@ func TestAnswers(t *testing.T) {
 		model, one := *b.Model, *b.Job
 		model.Output, one.Model = c.output, &model
 		var got []string
-		for _, w := range answers(scoring{Job: &open.Job{Job: &one}, who: open.Classifier{Info: open.Info{Model: "m",
+		for _, w := range answers(scoring{Step: plan.Step{Job: &one}, who: open.Classifier{Info: open.Info{Model: "m",
 			Classes: c.classes}}}, c.v) {
 			got = append(got, w.ID)
 		}

@@ -7,7 +7,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -20,7 +19,6 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/cell"
-	"selfheal/harness/certify"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
@@ -29,7 +27,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
-	"selfheal/internal/journal"
 	"selfheal/internal/memory"
 	"selfheal/models/bounds"
 	"selfheal/models/ort"
@@ -63,27 +60,25 @@ type Part struct {
 	Read func(map[string]*dataset.Dataset) error
 }
 
-// run is the state of one run over a plan's jobs. It is the plan's visitor and the maker of its trials.
+// run is one run of a plan: where its inputs come from and where its results go.
 type run struct {
-	*open.Opener
-	ctx     context.Context // of the walk
-	plan    *plan.Plan
-	part    *Part // nil for all of the plan
-	out     *folder.Folder
-	journal *folder.Journal
-	source  Source
-	cells   *cells        // nil in a part: the merge makes the cells
-	tally   *folder.Tally // nil except in a part
-	gallery *gallery
-	images  *images
-	probes  map[cell.Made][]result.Warning
-	kept    map[*plan.Job]*open.Job // jobs that stay open from preflight on
+	ctx      context.Context
+	plan     *plan.Plan
+	record   *result.File
+	progress *progress.Progress
+	out      *folder.Folder
+	journal  *folder.Journal
+	source   Source
+	cells    *cells        // nil in a part: the merge makes the cells
+	tally    *folder.Tally // nil except in a part
+}
 
-	// The state of the present job and group.
-	job    *open.Job
-	prover *certify.Prover
-	clean  map[string]*judgement // by defense; nil if the clean images have no verdicts
-	target *target               // nil until images are made
+// computed is a run that computes its results. Its source is itself.
+type computed struct {
+	*run
+	*open.Opener
+	part *Part                   // nil for all of the plan
+	kept map[*plan.Job]*open.Job // jobs that stay open from preflight on
 }
 
 // Run carries out a plan and returns its results, which it also writes to o.Out. If o.Out holds a run of the same
@@ -100,16 +95,24 @@ func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 			return nil, err
 		}
 	}
-	r.Record.Environment.Batch = r.Pool.Batch() // with room for every network
+	r.record.Environment.Batch = r.Pool.Batch() // with room for every network
 	r.count()
 	began := time.Now()
-	r.Progress.Report(progress.RunStarted{Out: o.Out, ConfigSHA256: r.Record.ConfigSHA256, Cells: p.Cells()})
-	err = r.walk(ctx)
-	r.Record.Environment.Batch = r.Pool.Batch()
-	if err = r.end(o, err); err == nil {
-		r.Progress.Report(progress.RunFinished{Out: o.Out, Cells: len(r.Record.Cells), Took: time.Since(began)})
+	r.progress.Report(progress.RunStarted{Out: o.Out, ConfigSHA256: r.record.ConfigSHA256, Cells: p.Cells()})
+	if r.part == nil {
+		r.cells = newCells(r.run)
 	}
-	return r.Record, err
+	err = r.walk()
+	r.record.Environment.Batch = r.Pool.Batch()
+	if r.part != nil {
+		err = r.endPart(err)
+	} else {
+		err = r.end(o.Report, err)
+	}
+	if err == nil {
+		r.progress.Report(progress.RunFinished{Out: o.Out, Cells: len(r.record.Cells), Took: time.Since(began)})
+	}
+	return r.record, err
 }
 
 // Prepare returns an error unless a plan can be carried out and its results fit on the disk. It computes nothing.
@@ -120,13 +123,14 @@ func Prepare(ctx context.Context, p *plan.Plan, o Options) error {
 }
 
 // prepare opens the output folder and, unless that has a finished run of the plan, every file that the plan needs.
-func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *result.File, err error) {
+func prepare(ctx context.Context, p *plan.Plan, o Options) (r *computed, finished *result.File, err error) {
 	opener, err := open.New(p.Config, open.Options{Cache: o.Cache, Progress: o.Progress})
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &run{Opener: opener, plan: p, part: o.Part}
-	r.source = live{r}
+	r = &computed{Opener: opener, part: o.Part,
+		run: &run{ctx: ctx, plan: p, record: opener.Record, progress: opener.Progress}}
+	r.source = r
 	if err := r.describe(o.Command); err != nil {
 		return r, nil, open.Wrong(err)
 	}
@@ -144,16 +148,16 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if err := r.out.Claim(); err != nil {
 		return r, nil, err
 	}
-	if err := r.ready(ctx); err != nil {
+	if err := r.ready(); err != nil {
 		return r, nil, err
 	}
 	if o.Part != nil && o.Part.Read != nil {
-		err = o.Part.Read(r.Sets)
+		err = o.Part.Read(r.Opened())
 	}
 	return r, nil, err
 }
 
-func (r *run) close() {
+func (r *computed) close() {
 	if r == nil {
 		return
 	}
@@ -169,72 +173,56 @@ func (r *run) close() {
 	r.Opener.Close()
 }
 
-// Results makes the results of a plan from a complete journal and writes them to a folder.
-func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder.Folder, j *folder.Journal, s Source,
-	report func(*result.File) error) error {
-	r := &run{Opener: opener, plan: p, out: out, journal: j, source: s}
-	if err := r.walk(ctx); err != nil {
+// Results makes the results of a plan from a complete journal, completes record by them and writes it to a folder.
+func Results(ctx context.Context, p *plan.Plan, record *result.File, report *progress.Progress, out *folder.Folder,
+	j *folder.Journal, s Source, written func(*result.File) error) error {
+	r := &run{ctx: ctx, plan: p, record: record, progress: report, out: out, journal: j, source: s}
+	r.cells = newCells(r)
+	if err := r.walk(); err != nil {
 		return err
 	}
-	return r.end(Options{Report: report}, nil)
+	return r.end(written, nil)
 }
 
-// walk goes over the plan, again if the journal lacks results from images that are already freed.
-func (r *run) walk(ctx context.Context) error {
-	r.ctx = ctx
-	if r.part == nil {
-		r.cells = &cells{r.Record, r.out, r.Progress, r.plan.Cells()}
-	}
-	r.images = &images{plan: r.plan, whole: r.part == nil, journal: r.journal, again: map[folder.Key]bool{}}
-	r.probes = map[cell.Made][]result.Warning{}
-	defer r.leave()
-	for {
-		r.images.reserve()
-		r.gallery = newGallery(r.Config, r.Record)
-		err := r.plan.Walk(r)
-		if !errors.Is(err, journal.ErrNoVector) || !r.images.lost(r.job.Job) {
-			return err
-		}
-		r.leave()
-		r.Record.Cells, r.Record.Solver, r.Record.Failed = []result.Cell{}, nil, nil
-		if r.out.Close() != nil {
-			return err
-		}
-	}
-}
-
-// end writes the results. It returns the most urgent of several errors: something is not on disk.
-func (r *run) end(o Options, err error) error {
+// end completes the results and writes them. It returns the most urgent of several errors: something is not on disk.
+func (r *run) end(report func(*result.File) error, err error) error {
 	if err == nil {
-		r.Record.Finished = new(time.Now().UTC().Truncate(time.Second))
+		r.record.Finished = new(now())
 	}
-	if r.part != nil {
-		r.tally.Write()
-		p := r.planned()
-		if err = cmp.Or(r.journal.Close(), err); err == nil {
-			p.Journal, err = r.out.JournalState()
-		}
-		if err == nil {
-			if err = r.out.Write(p); err != nil {
-				err = fmt.Errorf("%s: %w", r.out.Dir, fault.Reason(err))
-			}
-		}
-		return r.out.Unfinish(err)
-	}
-	maskedByControl(r.Record.Cells, r.Progress)
-	published, perr := r.out.Publish(r.Record, o.Report)
+	maskedByControl(r.record.Cells, r.progress)
+	published, perr := r.out.Publish(r.record, report)
 	perr = cmp.Or(perr, r.journal.Close())
 	switch {
 	case perr == nil && err == nil:
-		return cmp.Or(r.out.Finish(), folder.Failures(r.Record))
+		return cmp.Or(r.out.Finish(), folder.Failures(r.record))
 	case perr == nil && !published && r.out.Old != nil:
-		r.Progress.Report(progress.ResultsStay{Out: r.out.Dir})
+		r.progress.Report(progress.ResultsStay{Out: r.out.Dir})
 	}
 	return r.out.Unfinish(cmp.Or(perr, err))
 }
 
-func (r *run) planned() folder.Planned {
-	p := folder.Planned{Run: r.Record}
+// endPart writes that a part has ended. Its results are its journal.
+func (r *computed) endPart(err error) error {
+	if err == nil {
+		r.record.Finished = new(now())
+	}
+	r.tally.Write()
+	p := r.planned()
+	if err = cmp.Or(r.journal.Close(), err); err == nil {
+		p.Journal, err = r.out.JournalState()
+	}
+	if err == nil {
+		if err = r.out.Write(p); err != nil {
+			err = fmt.Errorf("%s: %w", r.out.Dir, fault.Reason(err))
+		}
+	}
+	return r.out.Unfinish(err)
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
+
+func (r *computed) planned() folder.Planned {
+	p := folder.Planned{Run: r.record}
 	if r.part != nil {
 		p.Config, p.Shard = r.Config.Portable(), &r.part.Shard
 	}
@@ -242,7 +230,7 @@ func (r *run) planned() folder.Planned {
 }
 
 // compare opens the journal of an unfinished run of this plan, or returns a finished run's results.
-func (r *run) compare(o Options) (finished *result.File, err error) {
+func (r *computed) compare(o Options) (finished *result.File, err error) {
 	out := r.out
 	held := out.Old
 	if out.Plan != nil {
@@ -259,40 +247,40 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	if err := r.Identify(held); err != nil {
 		return nil, open.Wrong(err)
 	}
-	err = out.Holds(held, r.Record)
+	err = out.Holds(held, r.record)
 	if err == nil && out.Old != nil { // another plan's, if a run with --force was stopped
 		var list []result.Difference
-		list, err = folder.Differ(out.Old, r.Record)
+		list, err = folder.Differ(out.Old, r.record)
 		out.Same = len(list) == 0
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case out.Plan == nil && out.Old.Finished != nil:
-		r.Progress.Report(progress.RunIsThere{Out: out.Dir, Finished: *out.Old.Finished})
+		r.progress.Report(progress.RunIsThere{Out: out.Dir, Finished: *out.Old.Finished})
 		return out.Old, folder.Failures(out.Old)
 	case out.Plan == nil:
 		return nil, nil
 	}
 	if held.Finished != nil { // a shard's
-		if now, err := out.JournalState(); err == nil && now == out.Plan.Journal {
-			r.Progress.Report(progress.RunIsThere{Out: out.Dir, Finished: *held.Finished})
+		if state, err := out.JournalState(); err == nil && state == out.Plan.Journal {
+			r.progress.Report(progress.RunIsThere{Out: out.Dir, Finished: *held.Finished})
 			return held, nil
 		}
 	}
-	r.Record.Created, r.Record.Command = held.Created, held.Command
+	r.record.Created, r.record.Command = held.Created, held.Command
 	var damaged int
 	if r.journal, damaged, err = out.Continue(); err == nil {
-		r.Progress.Report(progress.RunContinues{Out: out.Dir, Begun: held.Created, Killed: out.Before,
+		r.progress.Report(progress.RunContinues{Out: out.Dir, Begun: held.Created, Killed: out.Before,
 			Damaged: damaged})
 	}
 	return nil, err
 }
 
 // describe begins the results with the run's time, machine and inputs.
-func (r *run) describe(command []string) error {
-	f, cfg := r.Record, r.Config
-	f.Schema, f.Created, f.ConfigSHA256 = result.Schema, time.Now().UTC().Truncate(time.Second), cfg.Hash()
+func (r *computed) describe(command []string) error {
+	f, cfg := r.record, r.Config
+	f.Schema, f.Created, f.ConfigSHA256 = result.Schema, now(), cfg.Hash()
 	if f.Seed, f.Command = cfg.Seed, command; len(cfg.OtherSeeds) > 0 {
 		f.Seeds = r.plan.Seeds()
 	}
@@ -331,12 +319,12 @@ func cpuName() string {
 }
 
 // count begins the status of a part, with the number of images that it attacks, summed over attacks and networks.
-func (r *run) count() {
+func (r *computed) count() {
 	if r.part == nil {
 		return
 	}
 	images, own := 0, map[string]int{}
-	for name := range r.Record.Datasets {
+	for name := range r.record.Datasets {
 		if set, err := r.Scored(name); err == nil { // it is open
 			own[name] = set.Share(r.part.Shard).Mine()
 		}
@@ -348,25 +336,19 @@ func (r *run) count() {
 		}
 	})
 	r.tally = r.out.Tally(images)
-	r.Progress.Follow(r.tally.Write)
+	r.progress.Follow(r.tally.Write)
 }
 
-// preflight opens all that a run needs at its start, so that a missing file ends it before hours are spent.
-type preflight struct {
-	*open.Opener
-	ctx      context.Context
-	compared map[string]bool // models whose gradients were compared with the CPU provider's
-}
-
-// ready checks that a plan's files are there and fit each other. Networks stay open for their jobs as long as the
-// process takes less than a fifth of the memory that was free.
-func (r *run) ready(ctx context.Context) error {
-	f := preflight{Opener: r.Opener, ctx: ctx, compared: map[string]bool{}}
+// ready opens all that a plan needs at its start, so that a missing file ends it before hours are spent. It checks that
+// the files fit each other. Networks stay open for their jobs as long as the process takes less than a fifth of the
+// memory that was free.
+func (r *computed) ready() error {
+	compared := map[string]bool{}
 	r.kept = map[*plan.Job]*open.Job{}
 	for _, j := range r.plan.Jobs {
-		err := r.check(f, j)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		err := r.check(j, compared)
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
 		}
 		if err != nil {
 			return open.Wrong(err)
@@ -375,19 +357,23 @@ func (r *run) ready(ctx context.Context) error {
 	return nil
 }
 
-// check checks a job, and keeps it open if the memory allows it.
-func (r *run) check(f preflight, j *plan.Job) error {
-	b, err := f.Job(j)
+// check checks a job, and keeps it open if the memory allows it. compared are the models whose gradients were compared
+// with the CPU provider's.
+func (r *computed) check(j *plan.Job, compared map[string]bool) error {
+	b, err := r.Job(j)
 	if err != nil {
 		return err
 	}
-	if err := f.job(b); err != nil {
+	if !compared[j.Model.Name] {
+		compared[j.Model.Name] = true
+		err = r.comparable(b)
+	}
+	if err == nil {
+		err = r.preflight(b)
+	}
+	if free, known := memory.Free(); err != nil || !known || memory.Resident() >= free/4 {
 		b.Close()
 		return err
-	}
-	if free, known := memory.Free(); !known || memory.Resident() >= free/4 {
-		b.Close()
-		return nil
 	}
 	if b.Provisional() {
 		b.Undefend()
@@ -396,18 +382,15 @@ func (r *run) check(f preflight, j *plan.Job) error {
 	return nil
 }
 
-// job closes a job's loops, and differentiates the loops that attacks will differentiate.
-func (p preflight) job(b *open.Job) error {
+// preflight closes a job's loops, those of its study too, and differentiates the loops that attacks will differentiate.
+func (r *computed) preflight(b *open.Job) error {
 	j := b.Job
-	if err := p.comparable(b); err != nil {
-		return err
-	}
 	if slices.ContainsFunc(j.Trials, plan.Trial.Exact) {
 		if err := bounds.Provable(b.Net.Graph); err != nil {
 			return fmt.Errorf("model %s: %w", b.Net.Name, err)
 		}
 	}
-	if err := b.Defend(p.ctx, false); err != nil {
+	if err := b.Defend(r.ctx, false); err != nil {
 		return err
 	}
 	for _, c := range b.Classifiers {
@@ -417,7 +400,22 @@ func (p preflight) job(b *open.Job) error {
 			}
 		}
 	}
-	return p.study(j, b.Net)
+	if !j.Studies() {
+		return nil
+	}
+	if j.Studied != nil {
+		if _, err := open.RecipeFor(j.Studied, b.Net); err != nil {
+			return err
+		}
+	}
+	for _, name := range j.Suite.Solver.Controls {
+		c, err := b.Controller(r.ctx, name, false)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
+	return nil
 }
 
 func differentiate(b *open.Job, c open.Classifier) error {
@@ -429,49 +427,27 @@ func differentiate(b *open.Job, c open.Classifier) error {
 	return on.Prepare(attacks.CrossEntropy)
 }
 
-// study closes the loops of a job's study and checks that its attack can be made.
-func (p preflight) study(j *plan.Job, net *control.Network) error {
-	if !j.Studies() {
-		return nil
-	}
-	if j.Studied != nil {
-		if _, err := open.RecipeFor(j.Studied, net); err != nil {
-			return err
-		}
-	}
-	for _, name := range j.Suite.Solver.Controls {
-		c, err := p.Controller(p.ctx, net, p.Config.Control(name), false)
-		if err != nil {
-			return err
-		}
-		c.Close()
-	}
-	return nil
-}
-
 // comparedImages is the number of images whose gradients are compared.
 const comparedImages = 8
 
 // comparable refuses a provider whose gradients differ from the CPU provider's, which judges. In place of a device's
 // judge, a small pool on the CPU computes the same.
-func (p preflight) comparable(b *open.Job) error {
-	onCPU := !p.Pool.Target(true).Row().All
-	if p.Pool.Target(true) == p.Pool.Target(false) && onCPU || p.compared[b.Model.Name] {
+func (r *computed) comparable(b *open.Job) error {
+	onCPU := !r.Pool.Target(true).Row().All
+	if r.Pool.Target(true) == r.Pool.Target(false) && onCPU {
 		return nil
 	}
-	reference := b.Net
-	if !onCPU {
-		pool := ort.NewPool(0, comparedImages)
-		defer pool.Close()
-		here, err := p.NetworkOn(pool, b.Model, b.Suite.Dataset)
-		if err != nil {
-			return err
-		}
-		defer here.Close()
-		reference = here
+	if onCPU {
+		return compare(r.ctx, b.Net, b)
 	}
-	p.compared[b.Model.Name] = true
-	return compare(p.ctx, reference, b)
+	pool := ort.NewPool(0, comparedImages)
+	defer pool.Close()
+	here, err := r.NetworkOn(pool, b.Model, b.Suite.Dataset)
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	return compare(r.ctx, here, b)
 }
 
 // compare returns an error if a job's gradients for attacks differ from those of a reference.

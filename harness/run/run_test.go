@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,7 +23,6 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
-	"selfheal/internal/checksum"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -135,10 +133,9 @@ func TestCompare(t *testing.T) {
 	other := must.Get(o.Network(&standard, ""))(t)
 	defer other.Close()
 	must.Refuse(t, compare(t.Context(), other, b), "of their length away", "attacks would be weak")
-	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
-	if must.Do(t, p.comparable(b)); len(p.compared) > 0 {
-		t.Error("the CPU provider is held against itself")
-	}
+	b.Attacked = other // the CPU provider is not held against itself
+	r := &computed{Opener: o, run: &run{ctx: t.Context()}}
+	must.Do(t, r.comparable(b))
 }
 
 // A network to be proven has bounds, or is refused before a run.
@@ -147,24 +144,26 @@ func TestProvable(t *testing.T) {
 attacks: {box: {kind: bounds, norm: linf, epsilon: 1/255}}
 suites: {s: {dataset: test, models: [robust], attacks: [box]}}
 `)
-	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
-	must.Do(t, p.job(b))
+	r := &computed{Opener: o, run: &run{ctx: t.Context()}}
+	must.Do(t, r.preflight(b))
+	b.Undefend()
 	b.Net.Graph.Inexact = true
-	must.Refuse(t, p.job(b), "model robust: no bounds for a file that is computed otherwise")
+	must.Refuse(t, r.preflight(b), "model robust: no bounds for a file that is computed otherwise")
 }
 
 // Attacks of one network ask it as it was opened, those of another defense that one.
 func TestAim(t *testing.T) {
 	o, b := bench(t)
 	must.Do(t, b.Defend(t.Context(), true))
-	r := &run{Opener: o, ctx: t.Context(), job: b}
-	r.source = live{r}
+	r := &run{ctx: t.Context(), plan: &plan.Plan{Config: o.Config}}
+	r.source = &computed{run: r, Opener: o}
+	w := &walk{run: r, at: &stop{Job: b}}
 	var at []*target
 	for _, of := range []string{cell.None, cell.None, "pca"} {
-		must.Do(t, r.aim(plan.Group{From: b.Job, Attacked: of}))
-		at = append(at, r.target)
+		must.Do(t, w.aim(plan.Group{From: b.Job, Attacked: of}))
+		at = append(at, w.at.target)
 	}
-	defer r.target.close()
+	defer w.at.target.close()
 	if at[0] != at[1] || at[0].oracle != nil || at[2].oracle.Of.Defense() != "pca" {
 		t.Errorf("%+v", at)
 	}
@@ -188,13 +187,12 @@ func (*probedFile) Close() {}
 
 // Answers to clean images that are no numbers are an error that names the first.
 func TestNotFinite(t *testing.T) {
-	o, b := bench(t)
+	_, b := bench(t)
 	must.Do(t, b.Net.AnsweredBy(&probedFile{on: b.Net, adds: math.NaN()}))
 	j, _, err := journal.Open(t.TempDir())
 	must.Do(t, err)
-	r := &run{Opener: o, ctx: t.Context()}
-	r.journal = &folder.Journal{Journal: j}
-	_, err = r.judge(folder.Key{Of: "verdicts"}, open.Alone(b.Net), b.Set, untouched(), nil, false)
+	r := &run{ctx: t.Context(), journal: &folder.Journal{Journal: j}}
+	_, err = r.verdicts(b, folder.Key{Of: "verdicts"}, open.Alone(b.Net), b.Set, &crafted{}, nil, false)
 	if out := (open.NotFinite{}); !errors.As(err, &out) || out.Image != b.Set.ID(0) {
 		t.Error(err)
 	}
@@ -204,21 +202,6 @@ func TestNotFinite(t *testing.T) {
 type certain struct{ certify.Proof }
 
 func (certain) Tell(int, *result.Record) {}
-
-// A file has a checksum if it has the same bytes, and as many.
-func TestChecksum(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	c := Checksum{3, checksum.Of([]byte("abc"))}
-	for text, want := range map[string]bool{"abc": true, "abd": false, "ab": false, "abcd": false} {
-		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
-		if c.Is(path) != want {
-			t.Errorf("%s: %v", text, !want)
-		}
-	}
-	if c.Is(path + "s") {
-		t.Error("no file is as it was written")
-	}
-}
 
 // Transferred images are made on their source: the passes that break them are the same for every network. The judge
 // gives the same verdicts again on those that are saved.

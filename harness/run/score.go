@@ -24,24 +24,30 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// scoring makes a cell from a classifier and the images of a trial.
+// scoring makes a cell from a classifier and the images or proofs of a step.
 type scoring struct {
-	run *run
-	*open.Job
-	plan.Trial // nil for the clean images
-	Seed       uint64
-	First      bool // the seed is the cells' own
-	who        open.Classifier
-	source     string // in mode transfer, the model on which the images were made
-	own        bool   // the trial was made of this very classifier
-	recipe     attacks.Recipe
-	made       *crafted
-	clean      *judgement // the classifier's on clean images; nil if these are the clean ones or it has none
+	*walk
+	job *open.Job
+	plan.Step
+	who    open.Classifier
+	recipe attacks.Recipe // of the step's trial
+	made   *crafted
+	proof  certify.Proof // of a certificate; else nil
+	clean  *judgement    // the classifier's on clean images; nil if these are the clean ones or it has none
 }
 
+// own reports whether the trial was made of this very classifier.
+func (s scoring) own() bool {
+	return s.From == s.Job && slices.Contains(s.Of(s.Group), s.who.Defense())
+}
+
+func (s scoring) ofClean() bool { return s.Trial == plan.Clean }
+
+func (s scoring) id() cell.ID { return s.Cell(s.who.Defense()) }
+
 func (s scoring) block() folder.Key {
-	k := folder.Key{Of: "verdicts", Made: cell.Made{ID: s.id().Key()}}
-	if k.Seed = s.Seed; s.Trial == nil {
+	k := folder.Key{Of: "verdicts", Made: cell.Made{ID: s.id().Key(), Seed: s.Seed}}
+	if s.ofClean() {
 		k.Attack = ""
 	}
 	return k
@@ -50,7 +56,10 @@ func (s scoring) block() folder.Key {
 // judged returns the verdicts, or in failure the answer that is not finite. Such an answer fails the cell, not the
 // run.
 func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string, err error) {
-	if v, err = s.run.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err != nil {
+	if s.proof != nil {
+		return s.proven(), "", nil
+	}
+	if v, err = s.verdicts(s.job, s.block(), s.who, s.job.Set, s.made, s.clean, sweeps); err != nil {
 		err = fmt.Errorf("%s: %w", where, err)
 	}
 	if errors.As(err, new(open.NotFinite)) {
@@ -59,21 +68,19 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 	return v, "", err
 }
 
-func (s scoring) id() cell.ID {
-	id := s.Job.Cell(s.who.Defense())
-	if s.Trial != nil {
-		id.Column = plan.ColumnOf(s.Trial, s.source)
+// proven returns the verdicts of a proof about the clean images.
+func (s scoring) proven() *judgement {
+	out := newJudgement(s.job.Set.Len(), s.who.Info)
+	for i := range out.verdicts {
+		out.same(i, s.clean)
+		out.verdicts[i].Right = s.proof.Right(i, s.job.Set.Label(i))
 	}
-	return id
+	return out
 }
 
 func (s scoring) cell() result.Cell {
-	one := result.Cell{ID: s.id(), Recipe: s.recipe.Name, N: s.Set.Len(), Steps: []result.Step{},
-		Warnings: []result.Warning{}}
-	if s.Trial != nil {
-		one.Norm = s.Norm()
-	}
-	return one
+	return result.Cell{ID: s.id(), Recipe: s.recipe.Name, N: s.job.Set.Len(), Steps: []result.Step{},
+		Warnings: []result.Warning{}, Norm: s.Norm()}
 }
 
 // step scores a classifier. The first seed makes a cell, others add a row to its seeds.
@@ -87,32 +94,31 @@ func (s scoring) step() error {
 
 // score makes a cell with its records and returns the verdicts, or nil if the cell has an error.
 func (s scoring) score() (*judgement, error) {
-	r := s.run
-	if s.Trial != nil && (s.clean == nil || s.made == nil) {
-		return nil, r.cells.fail(s, folder.NoClean)
+	if !s.ofClean() && (s.clean == nil || s.made == nil) {
+		return nil, s.cells.fail(s, folder.NoClean)
 	}
 	got, failure, err := s.judged(true, "suite "+s.Suite.Name)
 	if err != nil {
 		return nil, err
 	}
 	if failure != "" {
-		return nil, r.cells.fail(s, failure)
+		return nil, s.cells.fail(s, failure)
 	}
 	probed, err := s.probed(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
-	r.gallery.consider(s, got.verdicts)
+	s.gallery.consider(s, got.verdicts)
 	findings, err := s.confront(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
-	return got, r.cells.add(s, got, probed, findings)
+	return got, s.cells.add(s, got, probed, findings)
 }
 
 // rescore scores the images of another seed, if the first seed has made a cell.
 func (s scoring) rescore() error {
-	cell := s.run.cells.of(s)
+	cell := s.cells.of(s)
 	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
 		return nil
 	}
@@ -124,21 +130,21 @@ func (s scoring) rescore() error {
 	if err != nil {
 		return err
 	}
-	return s.run.cells.addSeed(s, cell, got, failure, findings)
+	return s.cells.addSeed(s, cell, got, failure, findings)
 }
 
 // confront checks the certificates of a job against the images of a scoring, unless it is a certificate's own.
 func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) {
-	if s.Trial == nil || s.recipe.Certificate != nil {
+	if s.ofClean() || s.proof != nil {
 		return nil, nil
 	}
 	a := certify.Attack{Trial: s.Trial, First: s.First, Key: s.block(), Images: s.made,
 		Wrong: func(i int) bool { return !v[i].Right }}
 	for _, t := range s.Trials {
-		if s.Recipes[t].Certificate == nil {
+		if s.job.Recipes[t].Certificate == nil {
 			continue
 		}
-		found, err := s.run.prover.Confront(s.run.ctx, s.certificate(t, s.run.Config.Seed), a)
+		found, err := s.at.prover.Confront(s.ctx, s.certificate(t, s.plan.Config.Seed), a)
 		if err != nil {
 			return nil, err
 		}
@@ -149,14 +155,14 @@ func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) 
 
 // certificate returns the certificate that a trial makes of the classifier.
 func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
-	s.Trial, s.Seed, s.recipe = t, seed, s.Recipes[t]
+	s.Trial, s.Seed, s.recipe = t, seed, s.job.Recipes[t]
 	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: s.id(),
 		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
 }
 
 func (s scoring) label() string {
-	own := s.Seed == s.run.Config.Seed
-	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
+	own := s.Seed == s.plan.Config.Seed
+	label := s.cells.next(own) + cmp.Or(s.Source(), s.Model.Name) + ", " + s.Trial.Name()
 	if s.Epsilon() != 0 && len(s.Setting().Epsilons) > 1 {
 		label += " " + s.Epsilon().String()
 	}
@@ -176,6 +182,8 @@ type cells struct {
 	progress *progress.Progress
 	total    int
 }
+
+func newCells(r *run) *cells { return &cells{r.record, r.out, r.progress, r.plan.Cells()} }
 
 // next numbers the next cell in a line of progress, or returns "" if none follows.
 func (c *cells) next(follows bool) string {
@@ -225,7 +233,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	cell.Seconds = got.seconds
 	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	cell.Warnings = append(cell.Warnings, probed...)
-	if s.Trial == nil && s.who.Control == nil {
+	if s.ofClean() && s.who.Control == nil {
 		left := c.record.Datasets[s.Suite.Dataset].LeftOut
 		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, left)...)
 	}
@@ -240,8 +248,10 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 			c.unproven(cell, s.who, f.Broken)
 		}
 	}
-	if s.own {
-		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
+	own := s.own()
+	if own {
+		cell.Steps = append(cell.Steps, s.made.steps...)
+		cell.VerdictOnly, cell.Agreement = s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds
 		if s.recipe.Stored {
 			rounded := func(robust bool, as attacks.Rounding) int {
@@ -253,8 +263,8 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
 		}
 	}
-	if p := s.made.proof; p != nil {
-		p.Complete(&cell)
+	if s.proof != nil {
+		s.proof.Complete(&cell)
 	} else if s.Model.Votes > 0 {
 		cell.Votes = voted(v, s.Model.Votes)
 	}
@@ -280,7 +290,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		}
 	}
 	c.record.Cells = append(c.record.Cells, cell)
-	told := s.own && s.who.Control == nil && s.recipe.Components != nil // by the recipe's last component
+	told := own && s.who.Control == nil && s.recipe.Components != nil // by the recipe's last component
 	c.progress.Scored(cell, len(c.record.Cells), c.total, told)
 	return c.out.Cell(c.record, records(cell, s, v))
 }
@@ -303,11 +313,11 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 		return nil
 	}
 	score := result.SeedScore{Seed: s.Seed, Seconds: got.seconds}
-	if s.own {
+	if s.own() {
 		score.Seconds += s.made.seconds
 	}
 	score.Verdicts, score.Correct = bits(got.verdicts)
-	score.Accuracy = float64(score.Correct) / float64(s.Set.Len())
+	score.Accuracy = float64(score.Correct) / float64(s.job.Set.Len())
 	if cell.Seeds == nil {
 		cell.Seeds = []result.SeedScore{{Seed: c.record.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy,
 			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
@@ -320,34 +330,35 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 
 // records returns the records of a cell, one for each image.
 func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result.Record] {
+	own, set := s.own(), s.job.Set
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
 			made := s.made.at(i)
-			record := result.Record{ID: c.ID, Image: s.Set.ID(i), Label: s.Set.Label(i),
+			record := result.Record{ID: c.ID, Image: set.ID(i), Label: set.Label(i),
 				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
 			record.Dataset = ""
 			if made.First >= 0 {
 				record.FirstSuccess = &made.First
-				if s.own {
+				if own {
 					record.Queries = &made.Queries
 				}
 			}
 			switch d := made.Nearest; {
-			case s.own && d > 0:
+			case own && d > 0:
 				record.Distance = new(result.Distance(d))
-			case s.own && s.recipe.Minimises && s.clean.verdicts[i].Right:
+			case own && s.recipe.Minimises && s.clean.verdicts[i].Right:
 				record.Distance = new(result.Distance(math.Inf(1)))
-			case s.own && s.recipe.Minimises:
+			case own && s.recipe.Minimises:
 				record.Distance = new(result.Distance(0))
 			}
-			if s.Trial != nil && s.Within().Norm == attacks.L0 {
+			if s.Within().Norm == attacks.L0 {
 				record.Pixels = &v.Pixels
 			}
 			if made.Pose != nil {
 				record.Rotation, record.Translation = &made.Pose.Rotation, &[2]float64{made.Pose.X, made.Pose.Y}
 			}
-			if p := s.made.proof; p != nil {
-				p.Tell(i, &record)
+			if s.proof != nil {
+				s.proof.Tell(i, &record)
 			} else if s.Model.Votes > 0 {
 				record.Votes = &v.Votes
 			}
@@ -450,7 +461,7 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	warn(rounds > 0, result.WarnRounded, "%s takes uint8, and the verdicts are those at the nearest levels: on %s its "+
 		"opened form is right instead of wrong, or wrong instead of right, at an attack's pixels between them", who,
 		share(rounds, len(v)))
-	if made := s.made; s.own {
+	if made := s.made; s.own() {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
 		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })

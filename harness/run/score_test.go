@@ -68,8 +68,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 			slices.Repeat([]judge.Verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(scoring{Job: b, own: true, who: open.Alone(b.Net), recipe: c.recipe, made: &c.made},
-			c.v) {
+		own := plan.Step{Job: b.Job, Group: b.Groups()[0], Trial: b.Trials[0]}
+		for _, w := range warnings(scoring{Step: own, who: open.Alone(b.Net), recipe: c.recipe, made: &c.made}, c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {
 				t.Errorf("%s says nothing", w.ID)
@@ -84,16 +84,16 @@ func TestWarningsFromNumbers(t *testing.T) {
 // A seed without a cell, or of a part of a run, adds nothing. Without clean verdicts or images nothing is scored.
 func TestSeedOfNoCell(t *testing.T) {
 	trial := trialsOf(t, "a", 1)[0]
-	for _, s := range []scoring{{Trial: trial, made: &crafted{}}, {Trial: trial, clean: &judgement{}}} {
-		s.run = &run{}
+	for _, s := range []scoring{{made: &crafted{}}, {clean: &judgement{}}} {
+		s.walk, s.Trial = &walk{run: &run{}}, trial
 		if got := must.Get(s.score())(t); got != nil {
 			t.Errorf("%+v is scored: %+v", s, got)
 		}
 	}
 	must.Do(t, (*cells)(nil).addSeed(scoring{}, &result.Cell{}, nil, "", nil))
 	must.Do(t, (&cells{}).addSeed(scoring{}, nil, nil, "", nil))
-	must.Do(t, scoring{run: &run{}}.rescore()) // of a part: nothing was made
-	(&run{}).leave()                           // before the first job
+	must.Do(t, scoring{walk: &walk{run: &run{}}}.rescore()) // of a part: nothing was made
+	(&walk{}).leave()                                       // before the first job
 }
 
 // A data set's left-out classes, files and changed images give a warning each; unnamed files an ellipsis.
@@ -132,7 +132,7 @@ func TestVotesOfRecords(t *testing.T) {
 	}{{0, nil, false}, {20, nil, true}, {20, certain{}, false}} {
 		model, one := *b.Model, *b.Job
 		model.Votes, one.Model = c.votes, &model
-		s := scoring{Job: &open.Job{Job: &one, Set: b.Set}, made: &crafted{proof: c.proof}}
+		s := scoring{Step: plan.Step{Job: &one, Trial: plan.Clean}, job: b, proof: c.proof, made: &crafted{}}
 		for r := range records(result.Cell{Verdicts: "1"}, s, []judge.Verdict{{Right: true, Votes: 15}}) {
 			if (r.Votes != nil) != c.want || c.want && *r.Votes != 15 {
 				t.Errorf("%+v: votes %v", c, r.Votes)
@@ -143,8 +143,8 @@ func TestVotesOfRecords(t *testing.T) {
 
 // A further seed adds to the cell with its identity.
 func TestCellOf(t *testing.T) {
-	s := scoring{Job: &open.Job{Job: &plan.Job{Suite: &config.Suite{Name: "s"}, Model: &config.Model{Name: "m"}}},
-		Trial: trialsOf(t, "a", 0.1)[0]}
+	s := scoring{Step: plan.Step{Trial: trialsOf(t, "a", 0.1)[0],
+		Job: &plan.Job{Suite: &config.Suite{Name: "s"}, Model: &config.Model{Name: "m"}}}}
 	c := &cells{record: &result.File{Cells: []result.Cell{{}, {ID: s.id()}, {}}}}
 	if c.of(s) != &c.record.Cells[1] || (*cells)(nil).of(s) != nil {
 		t.Errorf("the cell is %+v", c.of(s))

@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
@@ -29,7 +30,8 @@ type sample struct {
 }
 
 type study struct {
-	*run
+	*walk
+	job     *open.Job
 	base    result.SolverStudy // the fields that all controls' studies share
 	set     open.Images
 	samples []sample
@@ -37,16 +39,16 @@ type study struct {
 }
 
 // study makes the solver study of the present job's model: a result for each control, written when it is complete.
-func (r *run) study() error {
-	b := r.job
+func (w *walk) study() error {
+	b := w.at.Job
 	if !b.Studies() || !b.Set.First() {
 		return nil
 	}
-	s := &study{run: r, set: b.Set.Head(b.Suite.Solver.Images)}
+	s := &study{walk: w, job: b, set: b.Set.Head(b.Suite.Solver.Images)}
 	s.base = result.SolverStudy{N: s.set.Len(),
 		Job:      cell.Job{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name},
 		Defaults: settings(config.DefaultSolver())}
-	clean, err := s.add(result.CleanImages, untouched())
+	clean, err := s.add(result.CleanImages, &crafted{})
 	if err != nil {
 		return err
 	}
@@ -61,17 +63,17 @@ func (r *run) study() error {
 			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.Model.Name,
 				err)
 		}
-		if err := r.cells.addStudy(made); err != nil {
+		if err := w.cells.addStudy(made); err != nil {
 			return err
 		}
 	}
-	return r.images.free(studyKey(b.Job), s.own)
+	return w.images.free(studyKey(b.Job), s.own)
 }
 
 func (s *study) add(kind string, made *crafted) ([]judge.Verdict, error) {
 	key := studyKey(s.job.Job)
 	key.Part = kind
-	got, err := s.judge(key, s.job.Classifiers[0], s.set, made, nil, false)
+	got, err := s.verdicts(s.job, key, s.job.Classifiers[0], s.set, made, nil, false)
 	_, right := bits(got.verdicts)
 	s.samples = append(s.samples, sample{kind, made})
 	s.base.Baseline = append(s.base.Baseline, score(kind, right, s.set.Len()))
@@ -98,13 +100,14 @@ func (s *study) attack(clean []judge.Verdict) error {
 			return err
 		}
 		defer on.Close()
-		w := &crafting{run: s.run, on: on, recipe: recipe, seed: s.Config.Seed, set: s.set, clean: clean,
-			cell: scoring{Job: b, who: who, Trial: t}.id(), key: studyKey(b.Job),
-			label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())}
-		if made, err = w.craft(); err != nil {
+		id := b.Cell(cell.None)
+		id.Column = plan.ColumnOf(t, "")
+		made, err = s.craft(b, on, nil, order{recipe: recipe, seed: s.plan.Config.Seed, set: s.set, clean: clean,
+			cell: id, key: studyKey(b.Job), label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())})
+		if err != nil {
 			return err
 		}
-		s.own = made.images
+		s.own = made.vectors
 	}
 	s.base.Attack, s.base.Recipe, s.base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
 	s.base.Epsilon = t.Epsilon()
@@ -141,14 +144,14 @@ func (s *study) control(name string) (made result.SolverStudy, err error) {
 			opened.Close()
 		}
 	}()
-	around := s.Config.Control(name)
+	around := s.plan.Config.Control(name)
 	own := around.Solver
 	methods, others := sameStart(own), variants(own, s.job.Suite.Solver)
 	one := &solverStudy{study: s, name: name, planned: len(methods) + len(others),
 		key: studyKey(s.job.Job).As("solver of study"),
 		loop: func() (_ *open.Controller, err error) {
 			if opened == nil {
-				opened, err = s.Controller(s.ctx, s.job.Net, around, true)
+				opened, err = s.job.Controller(s.ctx, name, true)
 			}
 			return opened, err
 		}}
@@ -205,7 +208,7 @@ func (s *solverStudy) say(run result.SolverRun) {
 		e.Outcomes = append(e.Outcomes, progress.StudyOutcome{Images: o.Images,
 			Before: o.Sweeps[0].Objective, After: o.Final().Objective, Accuracy: o.Accuracy})
 	}
-	s.Progress.Report(e)
+	s.progress.Report(e)
 }
 
 type answer func(ctx context.Context, x, logits []float32) error
@@ -310,7 +313,7 @@ func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d 
 	[][]reading, error) {
 	var at []control.Point
 	readings := make([][]reading, s.set.Len())
-	err := s.ForEach(s.ctx, len(readings), state, func(ctx context.Context, i int) error {
+	err := s.job.ForEach(s.ctx, len(readings), state, func(ctx context.Context, i int) error {
 		im, x, err := of.made.read(s.set, i)
 		if err != nil {
 			return err

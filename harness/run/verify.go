@@ -115,7 +115,7 @@ func (r *review) Try(s plan.Step) (err error) {
 		if cell == nil || cell.Error != "" || len(cell.Verdicts) != d.Len() {
 			continue
 		}
-		v, err := judge.Measure(r.ctx, r.Opener, r.job.Classifier(defense), d, s.Trial, x)
+		v, err := judge.Measure(r.ctx, r.Workers, r.job.Classifier(defense), d, s.Trial, x)
 		if err != nil {
 			return err
 		}

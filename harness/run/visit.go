@@ -2,8 +2,8 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -12,134 +12,179 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/journal"
 )
 
-func (r *run) Begin(j *plan.Job) (err error) {
-	if r.job, err = r.source.Open(r.ctx, j); err != nil {
+// walk visits a plan's parts for a run and makes their trials.
+type walk struct {
+	*run
+	gallery *gallery
+	images  *images
+	probes  map[cell.Made][]result.Warning
+	at      *stop // the present job; nil between jobs
+}
+
+// stop is a job while it is visited.
+type stop struct {
+	*open.Job
+	prover *certify.Prover
+	clean  map[string]*judgement // of the present group, by defense; nil if the clean images have no verdicts
+	target *target               // of the present group; nil until images are made
+}
+
+// walk goes over the plan, again if the journal lacks results from images that are already freed.
+func (r *run) walk() error {
+	w := &walk{run: r, probes: map[cell.Made][]result.Warning{},
+		images: &images{plan: r.plan, whole: r.cells != nil, journal: r.journal, again: map[folder.Key]bool{}}}
+	defer w.leave()
+	for {
+		w.images.reserve()
+		w.gallery = newGallery(r.plan.Config, r.record)
+		err := r.plan.Walk(w)
+		if !errors.Is(err, journal.ErrNoVector) || !w.images.lost(w.at.Job.Job) {
+			return err
+		}
+		w.leave()
+		r.record.Cells, r.record.Solver, r.record.Failed = []result.Cell{}, nil, nil
+		if r.out.Close() != nil {
+			return err
+		}
+	}
+}
+
+func (w *walk) Begin(j *plan.Job) error {
+	b, err := w.source.Open(w.ctx, j)
+	if err != nil {
 		return err
 	}
-	r.prover = &certify.Prover{Job: r.job, Opener: r.Opener, Journal: r.journal}
-	r.gallery.begin(j)
+	w.at = &stop{Job: b, prover: w.prover(b)}
+	w.gallery.begin(j)
 	return nil
 }
 
+func (w *walk) prover(b *open.Job) *certify.Prover {
+	return &certify.Prover{Job: b, Journal: w.journal, Progress: w.progress, Seed: w.plan.Config.Seed}
+}
+
 // Clean scores a group on clean images. A classifier with an answer there that is not finite is not attacked.
-func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
-	r.clean = map[string]*judgement{}
+func (w *walk) Clean(_ *plan.Job, g plan.Group) (err error) {
+	w.at.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
-		s := scoring{run: r, Job: r.job, who: r.job.Classifier(defense), made: untouched()}
-		if r.clean[defense], err = s.score(); err != nil {
+		if w.at.clean[defense], err = w.clean(w.at.Job, defense).score(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
+func (w *walk) Try(s plan.Step) error { return s.Trial.Do(w, s) }
 
 // End makes the results that need all trials of a job, and frees what the job kept.
-func (r *run) End(j *plan.Job) error {
-	r.target.close() // its gradients are not needed any more
-	if err := r.exhibit(); err != nil {
+func (w *walk) End(j *plan.Job) error {
+	w.at.target.close() // its gradients are not needed any more
+	if err := w.exhibit(); err != nil {
 		return err
 	}
-	if err := r.study(); err != nil {
+	if err := w.study(); err != nil {
 		return err
 	}
 	var needed []cell.Made
-	for _, s := range r.plan.Steps(j) {
+	for _, s := range w.plan.Steps(j) {
 		if s.First {
 			needed = append(needed, s.Keys()...)
 		}
 	}
-	if r.images.studied(j) != nil {
-		needed = append(needed, j.Studied.Key(j, cell.None, r.Config.Seed))
+	if w.images.studied(j) != nil {
+		needed = append(needed, j.Studied.Key(j, cell.None, w.plan.Config.Seed))
 	}
 	for _, k := range needed {
-		if err := r.images.used(k); err != nil {
+		if err := w.images.used(k); err != nil {
 			return err
 		}
 	}
-	r.leave()
+	w.leave()
 	return nil
 }
 
-func (r *run) leave() {
-	r.target.close()
-	r.target = nil
-	if r.job != nil {
-		r.prover.Close()
-		r.job.Close()
-		r.job = nil
+func (w *walk) leave() {
+	if w.at != nil {
+		w.at.target.close()
+		w.at.prover.Close()
+		w.at.Close()
+		w.at = nil
 	}
 }
 
-func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
-	one := scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
-		source: s.Source(), own: s.From == s.Job && slices.Contains(s.Of(s.Group), defense),
-		recipe: r.job.Recipes[s.Trial], made: made, clean: r.clean[defense]}
-	if made != nil && made.recipe != nil { // the network may have another number of classes
-		one.recipe = *made.recipe
+// clean returns the scoring of a job's clean images.
+func (w *walk) clean(b *open.Job, defense string) scoring {
+	return scoring{walk: w, job: b, Step: plan.Step{Job: b.Job, Trial: plan.Clean, First: true},
+		who: b.Classifier(defense), made: &crafted{}}
+}
+
+func (w *walk) scoring(s plan.Step, defense string, made *crafted) scoring {
+	one := scoring{walk: w, job: w.at.Job, Step: s, who: w.at.Classifier(defense), recipe: w.at.Recipes[s.Trial],
+		made: made, clean: w.at.clean[defense]}
+	if made != nil && made.recipe.Components != nil { // the attacked network may have another number of classes
+		one.recipe = made.recipe
 	}
 	return one
 }
 
 // Attack makes an attack's images and scores the group on them.
-func (r *run) Attack(s plan.Step) (err error) {
+func (w *walk) Attack(s plan.Step) (err error) {
 	var made *crafted
-	if r.clean[s.Scored[0]] != nil {
-		if made, err = r.crafted(s); err != nil {
+	if w.at.clean[s.Scored[0]] != nil {
+		if made, err = w.crafted(s); err != nil {
 			return err
 		}
 	}
-	return r.scoreAll(s, made)
+	return w.scoreAll(s, made)
 }
 
 // Corrupt scores a group on a corruption's images. They are the same for all classifiers, and made again for each.
-func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
+func (w *walk) Corrupt(s plan.Step, c attacks.Corruption) error {
 	var made *crafted
-	if r.clean[s.Scored[0]] != nil {
-		made = untouched()
-		made.within = s.Within()
-		made.corrupt = func(im attacks.Image) ([]float32, error) {
+	if w.at.clean[s.Scored[0]] != nil {
+		made = &crafted{within: s.Within(), corrupt: func(im attacks.Image) ([]float32, error) {
 			x, err := c.Apply(im, s.Seed)
 			if err != nil {
 				err = fmt.Errorf("image %d: %w", im.ID, err)
 			}
 			return x, err
-		}
+		}}
 	}
-	return r.scoreAll(s, made)
+	return w.scoreAll(s, made)
 }
 
 // scoreAll scores a group on images, saves them and frees them.
-func (r *run) scoreAll(s plan.Step, made *crafted) error {
+func (w *walk) scoreAll(s plan.Step, made *crafted) error {
 	for _, defense := range s.Scored {
-		if err := r.scoring(s, defense, made).step(); err != nil {
+		if err := w.scoring(s, defense, made).step(); err != nil {
 			return err
 		}
 	}
 	if !s.First { // the gallery and studies take the first seed's
-		return r.images.used(s.Keys()[0])
+		return w.images.used(s.Keys()[0])
 	}
 	if made != nil && s.Suite.SaveAdversarial {
-		return r.adversarial(s, made)
+		return w.adversarial(s, made)
 	}
 	return nil
 }
 
 // Certify proves a certificate of every classifier of a group and scores them by it. A smoothed classifier may be
 // right on images on which the classifier itself is wrong; bounds prove nothing about those.
-func (r *run) Certify(s plan.Step) error {
+func (w *walk) Certify(s plan.Step) error {
 	for _, defense := range s.Scored {
-		one := r.scoring(s, defense, nil)
+		one := w.scoring(s, defense, nil)
 		if one.clean != nil {
-			proofs, err := r.prover.Prove(r.ctx, one.certificate(s.Trial, s.Seed))
+			proofs, err := w.at.prover.Prove(w.ctx, one.certificate(s.Trial, s.Seed))
 			if err != nil {
 				return err
 			}
-			one.made = untouched()
-			one.made.proof, one.made.seconds, one.made.warnings = proofs.Proof, proofs.Seconds, proofs.Warnings
+			one.proof = proofs
+			one.made = &crafted{seconds: proofs.Seconds, warnings: proofs.Warnings}
 		}
 		if err := one.step(); err != nil {
 			return err
@@ -150,24 +195,20 @@ func (r *run) Certify(s plan.Step) error {
 
 // crafted makes an attack's images under a seed, once in a run. It returns nil if another source has answers on clean
 // images that are not finite.
-func (r *run) crafted(s plan.Step) (made *crafted, err error) {
-	key := s.Keys()[0]
-	use := r.images.uses[key]
+func (w *walk) crafted(s plan.Step) (made *crafted, err error) {
+	use := w.images.uses[s.Keys()[0]]
 	if use.made == nil {
-		if err := r.aim(s.Group); err != nil || r.target.clean == nil {
+		if err := w.aim(s.Group); err != nil || w.at.target.clean == nil {
 			return nil, err
 		}
-		one, at := r.scoring(s, s.Attacked, nil), r.target
-		w := &crafting{run: r, on: at.oracle, prover: at.prover, recipe: at.job.Recipes[s.Trial], seed: s.Seed,
-			cell: one.id(), label: one.label(), key: craftKey(key), set: at.job.Set,
-			clean: at.clean.verdicts, trial: s.Trial}
-		w.verdictOnly = !use.images && !w.recipe.Minimises
-		if use.made, err = w.craft(); err != nil {
-			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, at.oracle.Of, s.Trial.Name(), err)
+		one, at := w.scoring(s, s.Attacked, nil), w.at.target
+		recipe := at.job.Recipes[s.Trial]
+		use.made, err = w.craft(at.job, at.oracle, at.prover, order{recipe: recipe, trial: s.Trial, seed: s.Seed,
+			verdictOnly: !use.images && !recipe.Minimises, cell: one.id(), label: one.label(),
+			key: craftKey(s.Keys()[0]), set: at.job.Set, clean: at.clean.verdicts})
+		if err != nil {
+			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, at.oracle.Of, s.Trial.Name(), err)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	return use.made.limited(s.Within()), nil
 }
@@ -194,29 +235,28 @@ func (t *target) close() {
 }
 
 // aim opens the target of a group's attacks, unless it is open.
-func (r *run) aim(g plan.Group) (err error) {
-	if t := r.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked {
+func (w *walk) aim(g plan.Group) (err error) {
+	if t := w.at.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked {
 		return nil
 	}
-	r.target.close()
-	t := &target{from: g.From, of: g.Attacked, job: r.job, prover: r.prover, clean: r.clean[g.Attacked],
-		other: g.From != r.job.Job}
+	w.at.target.close()
+	t := &target{from: g.From, of: g.Attacked, job: w.at.Job, prover: w.at.prover, clean: w.at.clean[g.Attacked],
+		other: g.From != w.at.Job.Job}
 	if t.other {
-		if t.job, err = r.source.Open(r.ctx, g.From.Alone()); err != nil {
+		if t.job, err = w.source.Open(w.ctx, g.From.Alone()); err != nil {
 			return err
 		}
-		t.prover = &certify.Prover{Job: t.job, Opener: r.Opener, Journal: r.journal}
+		t.prover = w.prover(t.job)
 	}
-	who := t.job.Classifier(g.Attacked)
-	if t.oracle, err = r.source.Oracle(t.job, who); err != nil {
+	if t.oracle, err = w.source.Oracle(t.job, t.job.Classifier(g.Attacked)); err != nil {
 		if t.other {
 			t.job.Close()
 		}
 		return err
 	}
-	r.target = t
+	w.at.target = t
 	if t.other {
-		s := scoring{run: r, Job: t.job, who: who, made: untouched()}
+		s := w.clean(t.job, g.Attacked)
 		got, failure, err := s.judged(false, "suite "+s.Suite.Name)
 		if failure == "" {
 			t.clean = got
@@ -237,21 +277,19 @@ type Source interface {
 	Adversarial(j *open.Job, file string, made func(i int) ([]float32, error), row func([]float32) bool) error
 }
 
-type live struct{ *run }
-
-func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
-	b, kept := l.kept[j]
-	if delete(l.kept, j); !kept {
-		if b, err = l.Job(j); err != nil {
+func (r *computed) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
+	b, kept := r.kept[j]
+	if delete(r.kept, j); !kept {
+		if b, err = r.Job(j); err != nil {
 			return nil, err
 		}
 	}
 	if b.Classifiers == nil {
 		err = b.Defend(ctx, true)
 	}
-	if err == nil && l.part != nil {
-		b.Set = b.Set.Share(l.part.Shard)
-		err = l.keep(b)
+	if err == nil && r.part != nil {
+		b.Set = b.Set.Share(r.part.Shard)
+		err = r.keep(b)
 	}
 	if err != nil {
 		b.Close()
@@ -261,15 +299,15 @@ func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
 }
 
 // keep writes what a merge needs of a job to the journal: classifiers, and the names of this shard's images.
-func (l live) keep(b *open.Job) error {
+func (r *computed) keep(b *open.Job) error {
 	for _, c := range b.Classifiers {
-		_, err := folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),
+		_, err := folder.Once(r.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),
 			func() (open.Info, error) { return c.Info, nil })
 		if err != nil {
 			return err
 		}
 	}
-	names, todo, err := folder.Recall[open.ImageName](l.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil), nil)
+	names, todo, err := folder.Recall[open.ImageName](r.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil), nil)
 	for k := 0; k < len(todo) && err == nil; k++ {
 		i := todo[k]
 		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})
@@ -292,10 +330,10 @@ func ImagesKey(j *plan.Job) folder.Key {
 	return folder.Key{Of: folder.Images, Made: j.Row("").Made()}
 }
 
-func (l live) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
+func (r *computed) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
 	on, err := b.Oracle(c)
-	if err == nil && l.part != nil {
-		_, err = folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Cost),
+	if err == nil && r.part != nil {
+		_, err = folder.Once(r.journal, InfoKey(b.Job, c.Defense(), folder.Cost),
 			func() (control.Cost, error) { return on.Cost, nil })
 	}
 	if err != nil {
@@ -304,7 +342,8 @@ func (l live) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
 	return on, nil
 }
 
-func (l live) Adversarial(b *open.Job, _ string, made func(i int) ([]float32, error), row func([]float32) bool) error {
+func (r *computed) Adversarial(b *open.Job, _ string, made func(i int) ([]float32, error),
+	row func([]float32) bool) error {
 	for _, i := range b.Set.Places(nil) {
 		if x, err := made(i); err != nil || !row(x) {
 			return err

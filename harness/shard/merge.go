@@ -74,12 +74,9 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	if err != nil {
 		return nil, err
 	}
-	opener := &open.Opener{Config: first.Config, Options: open.Options{Progress: o.Progress}, Record: first.Run}
-	m := &merge{Opener: opener, plan: p, parts: works, sums: map[string]run.Checksum{}, owners: map[folder.Key][]int{}}
-	if m.Progress == nil {
-		m.Progress = &progress.Progress{}
-	}
-	m.Record.Finished, m.Record.Cells, m.Record.Command = nil, []result.Cell{}, wholly(m.Record.Command)
+	m := &merge{record: first.Run, progress: cmp.Or(o.Progress, &progress.Progress{}), plan: p, parts: works,
+		sums: map[string]folder.Checksum{}, owners: map[folder.Key][]int{}}
+	m.record.Finished, m.record.Cells, m.record.Command = nil, []result.Cell{}, wholly(m.record.Command)
 	m.machines()
 	out, err := folder.Open(o.Out, o.Rule)
 	if err != nil {
@@ -92,7 +89,7 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	if err != nil {
 		return nil, err
 	}
-	if m.journal, err = out.Begin(folder.Planned{Run: m.Record}); err != nil {
+	if m.journal, err = out.Begin(folder.Planned{Run: m.record}); err != nil {
 		return nil, err
 	}
 	defer m.journal.Close()
@@ -100,17 +97,18 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 		return nil, err
 	}
 	m.journal.Complete = true
-	return m.Record, run.Results(ctx, p, m.Opener, out, m.journal, m, o.Report)
+	return m.record, run.Results(ctx, p, m.record, m.progress, out, m.journal, m, o.Report)
 }
 
 // merge is a source of results: the shards' journals, gathered in one.
 type merge struct {
-	*open.Opener // opens nothing
-	plan         *plan.Plan
-	parts        [][]shardWork           // attempts, by the shard's number
-	sums         map[string]run.Checksum // checksums of files that shards have saved, by path
-	owners       map[folder.Key][]int    // the shard of each image of a network
-	journal      *folder.Journal
+	record   *result.File
+	progress *progress.Progress
+	plan     *plan.Plan
+	parts    [][]shardWork              // attempts, by the shard's number
+	sums     map[string]folder.Checksum // checksums of files that shards have saved, by path
+	owners   map[folder.Key][]int       // the shard of each image of a network
+	journal  *folder.Journal
 }
 
 // mayWrite returns an error if results in the output folder would be lost.
@@ -125,7 +123,7 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 		if f == nil || force {
 			continue
 		}
-		if err := out.Holds(f, m.Record); err != nil {
+		if err := out.Holds(f, m.record); err != nil {
 			return err
 		}
 	}
@@ -133,7 +131,7 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 }
 
 func (m *merge) machines() {
-	e := &m.Record.Environment
+	e := &m.record.Environment
 	for _, w := range slices.Concat(m.parts...) {
 		e.CPUs = lists.Once(e.CPUs, w.cpu)
 	}
@@ -141,7 +139,7 @@ func (m *merge) machines() {
 		e.CPUs = nil
 		return
 	}
-	m.Progress.Report(progress.ProcessorsDiffer{CPUs: e.CPUs})
+	m.progress.Report(progress.ProcessorsDiffer{CPUs: e.CPUs})
 }
 
 // shardWorks reads the shards' plans, by number, and returns an error unless they are all the shards of one plan. A
@@ -257,7 +255,7 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 	for _, j := range m.plan.Jobs {
 		key := run.ImagesKey(j)
 		if m.owners[key] == nil {
-			m.owners[key] = make([]int, m.Record.Datasets[j.Suite.Dataset].N)
+			m.owners[key] = make([]int, m.record.Datasets[j.Suite.Dataset].N)
 		}
 		owner, taken := m.owners[key], error(nil)
 		err := folder.Each(&folder.Journal{Journal: from}, key, func(i int, _ float64, name open.ImageName) {
@@ -279,7 +277,7 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 			return errors.New("the journal is damaged: run the shard again with --force")
 		}
 		if key.Of == folder.Saved { // files that only the shard needs
-			if sum, ok := run.SavedAs(block); ok {
+			if sum, ok := folder.SavedAs(block); ok {
 				m.sums[filepath.Join(w.work(), key.Part)] = sum
 			}
 			continue
@@ -305,7 +303,7 @@ func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint
 	key := k.JSON()
 	to, before, most := m.journal.Block(k), seconds[key], 0.0
 	n := 0
-	for _, d := range m.Record.Datasets {
+	for _, d := range m.record.Datasets {
 		n = max(n, d.N)
 	}
 	err := block.Read(func(text []byte) error {
@@ -385,7 +383,7 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 		}
 		b.Classifiers = append(b.Classifiers, open.Classifier{Info: info})
 	}
-	names := make([]open.ImageName, m.Record.Datasets[j.Suite.Dataset].N)
+	names := make([]open.ImageName, m.record.Datasets[j.Suite.Dataset].N)
 	if err := folder.Each(m.journal, run.ImagesKey(j), func(i int, _ float64, name open.ImageName) {
 		if i >= 0 && i < len(names) {
 			names[i] = name
