@@ -18,6 +18,7 @@ import (
 type Plan struct {
 	Config *config.Config // the selected part
 	Jobs   []*Job
+	Trials map[string][]Trial // of each attack of the config, by its name
 }
 
 // Job is one model of one suite. Its cells share the network, the controllers and, if oblivious, the images.
@@ -37,24 +38,23 @@ const mostWork = 1_000_000
 
 // New lists the jobs of a config's selected part. It returns an error for settings that this version can't carry out.
 func New(cfg *config.Config) (*Plan, error) {
-	p, work := &Plan{Config: cfg}, int64(0)
+	p, work := &Plan{Config: cfg, Trials: map[string][]Trial{}}, int64(0)
+	for i := range cfg.Attacks {
+		a := &cfg.Attacks[i]
+		var err error
+		if p.Trials[a.Name], err = Trials(a); err != nil {
+			return nil, err
+		}
+	}
 	for i := range cfg.Suites {
 		s := &cfg.Suites[i]
 		var trials []Trial
 		for _, name := range s.Attacks {
-			some, err := Trials(cfg.Attack(name))
-			if err != nil {
-				return nil, err
-			}
-			trials = append(trials, some...)
+			trials = append(trials, p.Trials[name]...)
 		}
 		var studied Trial
 		if s.Solver != nil && s.Solver.Attack != "" {
-			some, err := Trials(cfg.Attack(s.Solver.Attack))
-			if err != nil {
-				return nil, err
-			}
-			studied = some[0]
+			studied = p.Trials[s.Solver.Attack][0]
 		}
 		crafted := int64(lists.Count(trials, Trial.Crafted))
 		sources := int64(1)

@@ -293,12 +293,9 @@ func (r *computed) describe(command []string) error {
 			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
 			Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
-	for _, a := range cfg.Attacks {
-		trials, err := plan.Trials(&a)
-		if err != nil {
-			return err
-		}
-		if f.Attacks[a.Name], err = trials[0].Describe(); err != nil {
+	for name, trials := range r.plan.Trials {
+		var err error
+		if f.Attacks[name], err = trials[0].Describe(); err != nil {
 			return err
 		}
 	}
