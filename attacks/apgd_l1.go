@@ -1,10 +1,6 @@
 package attacks
 
-import (
-	"context"
-
-	"selfheal/internal/vector"
-)
+import "selfheal/internal/vector"
 
 // sparseStep moves from along the signs of the gradient's largest entries and writes the projection to out. The entries
 // share length equally. topShare is the fraction of entries to keep; ties with the smallest kept entry are kept too,
@@ -18,49 +14,33 @@ func sparseStep(x, from, grad, out []float32, length, topShare float32, eps floa
 	projectL1(x, out, out, eps)
 }
 
-// sparseStage is the ℓ1 form of stage. It has no momentum, and at each checkpoint the number of moved values follows
-// the sparsity of the best perturbation (Croce & Hein 2021, section 3.3). If that has become sparser, the step is reset
-// to epsilon and the search goes back to the best point; otherwise the step shrinks by 1.5, down to ε/10.
-func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
-	x, d := r.im.Pixels, float32(len(r.im.Pixels))
-	eps := float32(s.eps)
-	length := eps
-	topShare, before := float32(r.Sparsity), d
+// sparse is the ℓ1 form of dense. It has no momentum, and at each checkpoint the number of moved values follows the
+// sparsity of the best perturbation (Croce & Hein 2021, section 3.3). If that has become sparser, the step is reset to
+// epsilon and the search goes back to the best point; otherwise the step shrinks by 1.5, down to ε/10.
+func (r *ascent) sparse(s stage) (step, adapt func(i int)) {
+	x, d, eps := r.im.Pixels, float32(len(r.im.Pixels)), float32(s.eps)
+	length, topShare, before := eps, float32(r.Sparsity), d
 	if r.LargeRadii || r.warm { // the start sets the sparsity
 		before = float32(vector.Changed(x, r.cur))
 		topShare = before / d / 1.5
 	}
 	period := max(int(.04*float64(s.steps)), 1)
-	for i := range s.steps {
-		sparseStep(x, r.cur, r.grad, r.next, length, topShare, s.eps)
-		r.prev, r.cur, r.next = r.cur, r.next, r.prev
-		r.res.Iterations++
-		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
-			return err
-		}
-		r.improve()
-		if r.givesUp(s, i) {
-			return nil
-		}
+	step = func(int) { sparseStep(x, r.cur, r.grad, r.next, length, topShare, s.eps) }
+	return step, func(i int) {
 		if (i+1)%period != 0 {
-			continue
+			return
 		}
 		now := float32(vector.Changed(x, r.best))
 		topShare = now / d / 1.5
 		if r.sparsest {
 			topShare = (max(float32(int(now/1.5)), 1) - .5) / d
 		}
-		sparser := now/before < .95
-		if sparser {
+		if now/before < .95 {
 			length = eps
 			r.restartFromBest()
 		} else {
-			length /= 1.5
+			length = max(length/1.5, eps/10)
 		}
-		length = min(max(length, eps/10), eps)
 		before = now
 	}
-	return nil
 }
-
-func medianOfThree(a, b, c float32) float32 { return max(min(a, b), min(max(a, b), c)) }

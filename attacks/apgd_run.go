@@ -23,7 +23,7 @@ type ascent struct {
 	warm            bool // whether the start is a point found before: ℓ1 starts with its sparsity
 	sparsest        bool // whether ℓ1 steps may shrink to one value; in AutoAttack they stop at two
 
-	first  mark      // this stage's first misclassified point
+	first  Nearer    // this stage's first misclassified point
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
 }
 
@@ -109,18 +109,11 @@ func (r *ascent) evaluate(ctx context.Context) (err error) {
 	// nor the worst.
 	if wrong {
 		if r.adv == nil {
-			r.first = r.now()
+			r.first = r.now(0)
 		}
 		r.adv = append(r.adv[:0], r.cur...)
 	}
 	return nil
-}
-
-// improve keeps the iterate if its loss is the highest so far.
-func (r *ascent) improve() {
-	if r.loss > r.bestLoss {
-		r.keepBest()
-	}
 }
 
 func (r *ascent) keepBest() {
@@ -147,38 +140,55 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 	r.begin(s)
 	r.keepBest()
 	copy(r.prev, r.cur)
+	step, adapt := r.dense(s)
 	if r.Norm == L1 {
-		return r.sparseStage(ctx, s, stop)
+		step, adapt = r.sparse(s)
 	}
-
-	step := float32(2 * s.eps)
-	check := newHalving(s.steps, r.Rho, r.bestLoss)
 	for i := range s.steps {
-		weight := float32(0.75)
-		if i == 0 {
-			weight = 1
-		}
-		if r.Norm == Linf {
-			vector.SignStep(r.prev, r.cur, r.grad, r.lo, r.hi, step, weight, r.next)
-		} else {
-			r.normalizedStep(step, weight, s.eps)
-		}
+		step(i)
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
 		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 			return err
 		}
-		check.after(r.loss)
-		r.improve()
+		if r.loss > r.bestLoss {
+			r.keepBest()
+		}
 		if r.givesUp(s, i) {
 			return nil
 		}
+		adapt(i)
+	}
+	return nil
+}
+
+// dense returns the step of a stage in ℓ∞ and ℓ2, from cur to next, and what follows each iteration: the step halves when
+// progress stalls.
+func (r *ascent) dense(s stage) (step, adapt func(i int)) {
+	length, check := float32(2*s.eps), newHalving(s.steps, r.Rho, r.bestLoss)
+	step = func(i int) {
+		weight := float32(0.75)
+		if i == 0 {
+			weight = 1
+		}
+		if r.Norm == Linf {
+			vector.SignStep(r.prev, r.cur, r.grad, r.lo, r.hi, length, weight, r.next)
+			return
+		}
+		x := r.im.Pixels // in ℓ2 along grad / (‖grad‖ + 1e-12)
+		vector.Scaled(r.grad, float32(1/(L2.Length(r.grad)+1e-12)), r.next)
+		vector.AddScaled(r.cur, r.next, length, r.next)
+		projectL2(x, r.next, s.eps)
+		vector.Momentum(r.prev, r.cur, weight, r.next)
+		projectL2(x, r.next, s.eps)
+	}
+	return step, func(i int) {
+		check.after(r.loss)
 		if check.due(i) && check.stalled(i, r.bestLoss) {
-			step /= 2
+			length /= 2
 			r.restartFromBest()
 		}
 	}
-	return nil
 }
 
 // along returns step·sign(g), and 0 if g is 0 or NaN. It copies the sign bit, because a branch on it would be
@@ -188,14 +198,4 @@ func along(g, step float32) float32 {
 		return 0
 	}
 	return math.Float32frombits(math.Float32bits(step) | math.Float32bits(g)&(1<<31))
-}
-
-// normalizedStep is [vector.SignStep] in ℓ2, along grad / (‖grad‖ + 1e-12).
-func (r *ascent) normalizedStep(step, w float32, eps float64) {
-	x := r.im.Pixels
-	vector.Scaled(r.grad, float32(1/(L2.Length(r.grad)+1e-12)), r.next)
-	vector.AddScaled(r.cur, r.next, step, r.next)
-	projectL2(x, r.next, eps)
-	vector.Momentum(r.prev, r.cur, w, r.next)
-	projectL2(x, r.next, eps)
 }

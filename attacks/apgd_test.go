@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"context"
 	"math"
 	"slices"
 	"testing"
@@ -75,45 +74,12 @@ func component(kind string, n Norm, epsilon float64, parameters given) Attack {
 	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false, false}, parameters).(Attack)
 }
 
-// scripted answers with given logits, losses and gradients at every point, and keeps the points that it is asked about.
-type scripted struct {
-	shape         Shape
-	answer        func(call int, e *Evaluation)
-	logits        []float32 // default {1, 0}
-	calls         int
-	points, asked [][]float32 // for a gradient, for logits alone
-}
-
-func (s *scripted) Shape() Shape { return s.shape }
-func (s *scripted) Classes() int { return 2 }
-func (s *scripted) Logits(_ context.Context, x, out []float32) error {
-	s.asked = append(s.asked, slices.Clone(x))
-	copy(out, []float32{1, 0})
-	if s.logits != nil {
-		copy(out, s.logits)
-	}
-	return nil
-}
-func (s *scripted) Gradient(_ context.Context, x []float32, _ Loss, _, _ int, e *Evaluation) error {
-	s.points = append(s.points, slices.Clone(x))
-	e.Logits, e.Gradient = []float32{1, 0}, make([]float32, len(x))
-	s.answer(s.calls, e)
-	s.calls++
-	return nil
-}
-
 func perturb(t *testing.T, a Attack, o Oracle, im Image, seed uint64) Result {
 	t.Helper()
 	return must.Get(a.Perturb(t.Context(), o, im, Options{Seed: seed}))(t)
 }
 
-func grey(d int) Image {
-	x := make([]float32, d)
-	for i := range x {
-		x[i] = 0.5
-	}
-	return Image{Pixels: x}
-}
+func grey(d int) Image { return Image{Pixels: slices.Repeat([]float32{0.5}, d)} }
 
 // TestAPGDSteps: the budget is used in full by default (a port passed on 10 iterations), the first step is 2ε
 // (another started at 0.1), the momentum weights are 1 and then ¾, and a stalled run restarts from its best point
@@ -125,7 +91,8 @@ func TestAPGDSteps(t *testing.T) {
 		e.Loss = -1                           // never rises; the best point is the first
 	}
 	a := component("apgd-ce", Linf, 0.1, nil)
-	r := newAscent(a.(apgd), o, grey(1), Options{})
+	watched := &spy{Oracle: o}
+	r := newAscent(a.(apgd), watched, grey(1), Options{})
 	copy(r.cur, []float32{0.42})
 	if err := r.climb(t.Context()); err != nil || r.adv != nil {
 		t.Fatal(r.adv, err)
@@ -134,7 +101,7 @@ func TestAPGDSteps(t *testing.T) {
 		t.Errorf("%d gradients, %d iterations; want 101, 100", o.calls, r.res.Iterations)
 	}
 	near := func(i int, want float64) {
-		if got := float64(o.points[i][0]); math.Abs(got-want) > 1e-6 {
+		if got := float64(watched.made[i].x[0]); math.Abs(got-want) > 1e-6 {
 			t.Errorf("iterate %d is %v, want %v", i, got, want)
 		}
 	}
@@ -144,7 +111,7 @@ func TestAPGDSteps(t *testing.T) {
 	near(3, z3+0.75*(0.6-z3)+0.25*(z3-0.6)) // back up
 	// After 22 iterations: from the start point again, whose gradient points up,
 	// by half of 0.2; the difference is taken to the iterate before the last.
-	before := float64(o.points[21][0])
+	before := float64(watched.made[21].x[0])
 	near(23, 0.42+0.75*(0.1)+0.25*(0.42-before))
 	if f, b := a.Passes(10); f != 101 || b != 101 {
 		t.Errorf("promises %d and %d passes", f, b)
@@ -163,11 +130,12 @@ func TestAPGDExpectation(t *testing.T) {
 		}
 	}
 	a := component("apgd-ce", Linf, 0.1, given{"steps": 2, "eot_iter": 2})
-	if res := perturb(t, a, o, grey(2), 1); res.Adversarial != nil {
+	watched := &spy{Oracle: o}
+	if res := perturb(t, a, watched, grey(2), 1); res.Adversarial != nil {
 		t.Errorf("success of a pass that is not the last: %v", res.Adversarial)
 	}
-	if o.calls != 6 || math.Abs(float64(o.points[2][0])-0.6) > 1e-6 || math.Abs(float64(o.points[2][1])-0.4) > 1e-6 {
-		t.Errorf("%d passes; first step to %v", o.calls, o.points[2])
+	if at := watched.made[2].x; o.calls != 6 || furthest(at, []float32{0.6, 0.4}) > 1e-6 {
+		t.Errorf("%d passes; first step to %v", o.calls, at)
 	}
 }
 
@@ -198,13 +166,11 @@ func TestAPGDLargeRadii(t *testing.T) {
 }
 
 // passes returns the passes that an attack makes on an image.
-func passes(t *testing.T, a Attack, o Oracle, im Image) (all []pass) {
+func passes(t *testing.T, a Attack, o Oracle, im Image) []pass {
 	t.Helper()
-	perturb(t, a, &spy{o, func(p pass) {
-		p.x = slices.Clone(p.x)
-		all = append(all, p)
-	}}, im, 3)
-	return all
+	watched := &spy{Oracle: o}
+	perturb(t, a, watched, im, 3)
+	return watched.made
 }
 
 // TestTargets: the highest wrong classes of the clean image in order, cut to the classes there are.

@@ -116,7 +116,7 @@ func (c common) Name() string { return c.name }
 
 // Check returns an error for too few classes for the loss, and for an epsilon that is too large for every image.
 func (c common) Check(classes int, s Shape) error {
-	switch widest := c.Norm.widest(s); {
+	switch widest := c.Norm.Widest(s); {
 	case !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 1):
 		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", c.name, c.Epsilon)
 	case s.C < 1 || s.H < 1 || s.W < 1:

@@ -37,7 +37,7 @@ func blind(gradient []float32) bool {
 // note keeps x if it is misclassified, and reports whether that ends the attack.
 func (t *attempt) note(wrong bool, x []float32) (ends bool) {
 	if wrong {
-		t.succeed(t.now())
+		t.succeed(t.now(0))
 		t.adv = append(t.adv[:0], x...)
 	}
 	return wrong && t.VerdictOnly
@@ -109,16 +109,15 @@ func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, err
 	return order[:min(n, len(order))], nil
 }
 
-// mark counts the iterations and forward passes made until an event.
-type mark struct{ iterations, forward int }
+// now returns the counts of this moment, for a point at a distance.
+func (t *attempt) now(distance float64) Nearer {
+	return Nearer{distance, t.res.Iterations, t.res.Forward}
+}
 
-// now returns the mark of this moment.
-func (t *attempt) now() mark { return mark{t.res.Iterations, t.res.Forward} }
-
-// succeed records the first success, at m, unless one was recorded before.
-func (t *attempt) succeed(m mark) {
+// succeed records the first success, at a moment, unless one was recorded before.
+func (t *attempt) succeed(at Nearer) {
 	if t.res.FirstSuccess < 0 {
-		t.res.FirstSuccess, t.res.FirstForward = m.iterations, m.forward
+		t.res.FirstSuccess, t.res.FirstForward = at.Iterations, at.Forward
 	}
 }
 

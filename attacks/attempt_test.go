@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"context"
 	"math"
 	"slices"
 	"testing"
@@ -21,7 +20,7 @@ func TestClaimsLieInTheBall(t *testing.T) {
 				point[i] += 0.01 * float32(i%3-1)
 			}
 			epsilon := n.Distance(point, clean.Pixels) / beyond
-			a := newAttempt(answering{}, clean, Options{})
+			a := newAttempt(&scripted{}, clean, Options{})
 			got := a.claim(slices.Clone(point), n, epsilon).Adversarial
 			if d := n.Distance(got, clean.Pixels); !(d <= epsilon*(1+roundingSlack)) ||
 				d < epsilon*min(beyond, 1)*(1-1e-5) {
@@ -32,7 +31,7 @@ func TestClaimsLieInTheBall(t *testing.T) {
 			}
 		}
 	}
-	a := newAttempt(answering{}, clean, Options{})
+	a := newAttempt(&scripted{}, clean, Options{})
 	if got := a.claim(nil, Linf, 0.1); got.Adversarial != nil || got.FirstSuccess != -1 || got.FirstForward != -1 {
 		t.Errorf("a claim without a point: %+v", got)
 	}
@@ -42,7 +41,7 @@ func TestClaimsLieInTheBall(t *testing.T) {
 func TestNote(t *testing.T) {
 	t.Parallel()
 	for _, verdictOnly := range []bool{false, true} {
-		a := newAttempt(answering{}, Image{}, Options{VerdictOnly: verdictOnly})
+		a := newAttempt(&scripted{}, Image{}, Options{VerdictOnly: verdictOnly})
 		a.res.Iterations, a.res.Forward = 3, 4
 		if a.note(false, []float32{1}) || a.adv != nil || a.res.FirstSuccess != -1 {
 			t.Errorf("a point that is right: %+v", a.res)
@@ -58,30 +57,13 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// answering gives the same evaluation for every question.
-type answering struct {
-	Evaluation
-	shape Shape
-}
-
-func (a answering) Shape() Shape { return a.shape }
-func (a answering) Classes() int { return len(a.Evaluation.Logits) }
-
-func (a answering) Logits(_ context.Context, _, out []float32) error {
-	copy(out, a.Evaluation.Logits)
-	return nil
-}
-
-func (a answering) Gradient(_ context.Context, _ []float32, _ Loss, _, _ int, e *Evaluation) error {
-	*e = Evaluation{slices.Clone(a.Evaluation.Logits), a.Loss, slices.Clone(a.Evaluation.Gradient)}
-	return nil
-}
-
 // Values that are not finite, in a gradient or a loss, do not reach the steps.
 func TestGradientsAreFinite(t *testing.T) {
 	t.Parallel()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	o := answering{Evaluation{[]float32{1, 2}, nan, []float32{nan, inf, -inf, 5}}, Shape{1, 2, 2}}
+	o := &scripted{logits: []float32{1, 2}, answer: func(_ int, e *Evaluation) {
+		e.Loss, e.Gradient = nan, []float32{nan, inf, -inf, 5}
+	}}
 	a := newAttempt(o, Image{Pixels: make([]float32, 4), Label: 1}, Options{})
 	wrong := must.Get(a.gradient(t.Context(), a.im.Pixels, CrossEntropy, -1))(t)
 	if want := []float32{0, 1e30, -1e30, 5}; wrong || !slices.Equal(a.eval.Gradient, want) ||
@@ -97,7 +79,7 @@ func TestGradientsAreFinite(t *testing.T) {
 // Targets are the wrong classes with the highest logits, the higher class first among equals, at most all of them.
 func TestHighestTargets(t *testing.T) {
 	t.Parallel()
-	o := answering{Evaluation{Logits: []float32{3, 5, 1, 3, 2}}, Shape{1, 1, 1}}
+	o := &scripted{logits: []float32{3, 5, 1, 3, 2}}
 	for n, want := range map[int][]int{1: {3}, 3: {3, 0, 4}, 9: {3, 0, 4, 2}} {
 		a := newAttempt(o, Image{Pixels: []float32{0}, Label: 1}, Options{})
 		if got := must.Get(a.targets(t.Context(), true, n))(t); !slices.Equal(got, want) || a.res.Forward != 1 {

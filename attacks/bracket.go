@@ -58,6 +58,3 @@ func (b Bracket) Rungs() []Rung {
 	}
 	return append(all, Rung{Method: "beta-crown", Width: 0.02, Rise: 0.1})
 }
-
-// Widest returns the distance between the black image and the white one.
-func (n Norm) Widest(s Shape) float64 { return n.widest(s) }

@@ -91,11 +91,11 @@ func (r row) trial(t *testing.T, norm Norm, epsilon float64) trial {
 func (r row) checkLoss(t *testing.T, a trial, o *classifier, im Image) {
 	t.Helper()
 	want := must.Get(Lookup(r.Kind))(t).loss(r.Parameters)
-	perturb(t, a, &spy{o, func(p pass) {
+	for _, p := range passes(t, a, o, im) {
 		if p.gradient && p.loss != want {
 			t.Errorf("%s climbs %v, not %v", r.Kind, p.loss, want)
 		}
-	}}, im, 1)
+	}
 }
 
 // trial is an attack with the arguments that made it.
@@ -170,9 +170,15 @@ func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 // perturb runs an attack and checks what can be checked on one result.
 func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Result {
 	t.Helper()
+	res, _ := a.watched(t, o, im, seed)
+	return res
+}
+
+// watched is perturb with the passes made.
+func (a trial) watched(t *testing.T, o *classifier, im Image, seed uint64) (Result, *spy) {
+	t.Helper()
 	before := slices.Clone(im.Pixels)
-	var visited [][]float32
-	watched := &spy{o, func(p pass) { visited = append(visited, slices.Clone(p.x)) }}
+	watched := &spy{Oracle: o}
 	f0, b0 := o.passes()
 	res := must.Get(a.Perturb(context.Background(), watched, im, a.options(seed)))(t)
 	f1, b1 := o.passes()
@@ -184,7 +190,7 @@ func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Resul
 		"the clean image is written to": !slices.Equal(before, im.Pixels),
 		"it shares the clean image":     broken && &res.Adversarial[0] == &im.Pixels[0],
 		"another first success":         broken != (res.FirstSuccess >= 0) || res.FirstSuccess > res.Iterations,
-		"another first pass":            broken != (res.FirstForward >= 1) || res.FirstForward > len(visited),
+		"another first pass":            broken != (res.FirstForward >= 1) || res.FirstForward > len(watched.made),
 		"another distance": broken && res.Distance > 0 &&
 			res.Distance != a.norm.Distance(res.Adversarial, im.Pixels),
 	} {
@@ -193,13 +199,13 @@ func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Resul
 		}
 	}
 	if broken {
-		first := visited[res.FirstForward-1] // before rounding, which may add up over many values in ℓ1, was mended
+		first := watched.made[res.FirstForward-1].x // before rounding, which may add up over many values in ℓ1, was mended
 		if d := a.norm.Distance(first, im.Pixels); d > a.epsilon*(1+1e-4) || !o.misclassified(first, im.Label) {
 			t.Errorf("image %d: pass %d was at distance %v of %v, misclassified %v", im.ID, res.FirstForward, d,
 				a.epsilon, o.misclassified(first, im.Label))
 		}
 	}
-	return res
+	return res, watched
 }
 
 // checkRuns runs every image alone, again, and all at once, and returns the results.
@@ -272,10 +278,10 @@ func checkStops(t *testing.T, full, verdict []Result) {
 // checkSeeds compares two seeds by all the points asked for.
 func checkSeeds(t *testing.T, a trial, o *classifier, images []Image, same bool) {
 	t.Helper()
-	visits := func(seed uint64, im Image) (sum []float32) {
-		spy := &spy{o, func(p pass) { sum = append(sum, p.x...) }}
-		must.Get(a.Perturb(context.Background(), spy, im, a.options(seed)))(t)
-		return sum
+	visits := func(seed uint64, im Image) []float32 {
+		watched := &spy{Oracle: o}
+		must.Get(a.Perturb(t.Context(), watched, im, a.options(seed)))(t)
+		return slices.Concat(watched.points(false)...)
 	}
 	im := images[0]
 	one := visits(1, im)
@@ -298,17 +304,18 @@ func checkCancel(t *testing.T, a trial, o *classifier, im Image) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		passes := 0
-		visit := func(pass) {
-			if passes++; passes == at {
+		watched := &spy{Oracle: o}
+		watched.visit = func() {
+			if len(watched.made) == at {
 				cancel()
 			}
 		}
 		if at == 0 {
 			cancel()
 		}
-		res, err := a.Perturb(ctx, &spy{o, visit}, im, a.options(1))
+		res, err := a.Perturb(ctx, watched, im, a.options(1))
 		cancel()
+		passes := len(watched.made)
 		if passes > at+1 {
 			t.Errorf("cancelled at pass %d, made %d", at, passes)
 		}

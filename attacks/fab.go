@@ -164,10 +164,10 @@ func (r *boundaryWalk) step() {
 	x0 := r.im.Pixels
 	space := borrow(len(x0))
 	defer space.giveBack()
-	p, d1, d0 := newPlaneProjector(r.Norm, space), space.v[2], space.v[3]
+	p, d1, d0 := newFiller(space), space.v[2], space.v[3]
 	excess := r.f + vector.DotDifference(r.w, x0, r.x1) // w·x0 − b, with b = w·x1 − f
-	p.project(r.x1, r.w, r.f, &r.lambda1, d1)
-	p.project(x0, r.w, excess, &r.lambda0, d0)
+	p.project(r.Norm, r.x1, r.w, r.f, &r.lambda1, d1)
+	p.project(r.Norm, x0, r.w, excess, &r.lambda0, d0)
 	a1 := max(r.Norm.Length(d1), 1e-8)
 	a0 := max(r.Norm.Length(d0), 1e-8)
 	alpha := min(a1/(a1+a0), r.of.AlphaMax)

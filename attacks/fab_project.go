@@ -6,21 +6,21 @@ import (
 	"selfheal/internal/vector"
 )
 
-// planeProjector moves points onto a hyperplane within [0,1] by the smallest move in the norm. It serves one goroutine.
-type planeProjector struct {
-	norm Norm
-	filler
+// filler moves coordinates within [0,1], by size of w. It serves one goroutine.
+type filler struct {
+	w            []float32
+	flip         float32   // factor of w: moves go against flip·w
+	rooms, sizes []float32 // how far each coordinate can move; |w|, or 0 for coordinates that stay
+	order        []int32
 }
 
-// newPlaneProjector uses the first two vectors and the order of a workspace.
-func newPlaneProjector(n Norm, w *workspace) planeProjector {
-	return planeProjector{n, newFiller(w)}
-}
+// newFiller uses the first two vectors and the order of a workspace.
+func newFiller(w *workspace) filler { return filler{rooms: w.v[0], sizes: w.v[1], order: w.order} }
 
 // tiny is the largest |wᵢ| whose coordinate is not moved in ℓ2 and ℓ1. In ℓ∞ only wᵢ = 0 is left out.
 const tiny = 1e-8
 
-// project writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t − b.
+// project moves points onto a hyperplane: it writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t − b.
 // If no point of the box lies on the plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
 // distorted…", section 2.1 and appendix A.)
 //
@@ -30,26 +30,23 @@ const tiny = 1e-8
 // decreasing |wᵢ|, and the last one goes part of the way.
 //
 // In ℓ∞ and ℓ2 the search for λ begins at guess, ideally the λ of a nearby problem, and leaves λ there.
-func (p *planeProjector) project(t, w []float32, excess float64, guess *float64, d []float32) {
+func (f *filler) project(n Norm, t, w []float32, excess float64, guess *float64, d []float32) {
 	flip := float32(1)
 	if excess < 0 {
 		flip, excess = -1, -excess
 	}
 	least := float32(tiny)
-	if p.norm == Linf {
-		least = 0
+	pace := vector.BySize
+	if n == Linf {
+		least, pace = 0, vector.Uniform
 	}
-	p.measure(t, w, flip, least)
-	if p.norm == L1 {
-		p.fill(vector.BySize, excess, d)
+	f.measure(t, w, flip, least)
+	if n == L1 {
+		f.fill(pace, excess, d)
 		return
 	}
-	pace := vector.Uniform
-	if p.norm == L2 {
-		pace = vector.BySize
-	}
-	*guess = multiplier(p.rooms, p.sizes, pace, excess, *guess)
-	vector.Moves(w, p.rooms, p.sizes, flip, *guess, pace, d)
+	*guess = multiplier(f.rooms, f.sizes, pace, excess, *guess)
+	vector.Moves(w, f.rooms, f.sizes, flip, *guess, pace, d)
 }
 
 // multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf if all rooms together don't reach it. The
@@ -74,16 +71,6 @@ func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64)
 		lambda = next
 	}
 }
-
-// filler spends a budget on coordinates in order of decreasing size.
-type filler struct {
-	w            []float32
-	flip         float32   // factor of w: moves go against flip·w
-	rooms, sizes []float32 // how far each coordinate can move; |w|, or 0 for coordinates that stay
-	order        []int32
-}
-
-func newFiller(w *workspace) filler { return filler{rooms: w.v[0], sizes: w.v[1], order: w.order} }
 
 // measure finds the rooms and sizes for moves that lower flip·w·t; coordinates with |w| ≤ least stay.
 func (f *filler) measure(t, w []float32, flip, least float32) {
@@ -148,7 +135,8 @@ func (f *filler) fillFrom(order []int32, p vector.Pace, budget float64, d []floa
 	size := func(i int32) float32 { return f.sizes[i] }
 	for len(order) > 0 {
 		n := len(order)
-		pivot := medianOfThree(size(order[0]), size(order[n/2]), size(order[n-1]))
+		first, middle, last := size(order[0]), size(order[n/2]), size(order[n-1])
+		pivot := max(min(first, middle), min(max(first, middle), last)) // the median
 		// order becomes larger | equal | smaller; larger ends at a, equal at b.
 		a, b, c := 0, 0, n
 		for b < c {

@@ -29,21 +29,19 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 		n, im := norm(t, c.Norm), ref.image(c.Image)
 		spec := must.Get(Lookup(c.Attack))(t)
 		attack := component(c.Attack, n, c.Epsilon, must.Get(spec.part(n, c.Parameters, nil))(t).parameters)
-		var points [][]float32 // at which a gradient was asked for
-		var point []float32    // the last of all
-		near := 1e-5
+		near, watched := 1e-5, &spy{Oracle: o}
 		if n == L0 { // steps along signs part by rounding
 			near = 1e-4
 		}
-		watched := &spy{o, func(p pass) {
-			if point = slices.Clone(p.x); p.gradient {
-				points = append(points, point)
-			}
-		}}
+		var res Result
 		if a, ok := attack.(pgd); ok { // from the clean image
 			a.StepSize = a.usualStep()
 			must.Do(t, newClimb(a, watched, im, Options{}).run(t.Context()))
-		} else if res := perturb(t, attack, watched, im, 0); spec.minimises {
+		} else {
+			res = perturb(t, attack, watched, im, 0)
+		}
+		points, point := watched.points(true), watched.made[len(watched.made)-1].x
+		if spec.minimises {
 			if point = res.Adversarial; c.Attack == "fab" {
 				points = [][]float32{point}
 			} else if res.Forward != len(points) || res.Backward != len(points) {

@@ -27,9 +27,8 @@ type nearest struct {
 
 // unsure is a misclassified point that another runtime may classify right.
 type unsure struct {
-	point    []float32
-	distance float64
-	found    mark
+	Nearer
+	point []float32
 }
 
 func newNearest(c common, o Oracle, im Image, how Options) nearest {
@@ -43,21 +42,21 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	}
 	d, beyond := r.Norm.Distance(x, r.im.Pixels), r.beyond()
 	if r.alone && !(beyond > 0) {
-		if r.unsure == nil || d < r.unsure.distance {
-			r.unsure = &unsure{slices.Clone(x), d, r.now()}
+		if r.unsure == nil || d < r.unsure.Distance {
+			r.unsure = &unsure{r.now(d), slices.Clone(x)}
 		}
 		return false
 	}
 	if d < r.distance {
 		r.distance, r.res.Distance = d, d
-		r.res.Nearer = append(r.res.Nearer, Nearer{d, r.res.Iterations, r.res.Forward})
+		r.res.Nearer = append(r.res.Nearer, r.now(d))
 		r.adv = append(r.adv[:0], x...)
 		r.margin = beyond
 	}
 	if r.distance > r.Epsilon {
 		return false
 	}
-	r.succeed(r.now())
+	r.succeed(r.now(d))
 	return r.VerdictOnly
 }
 
@@ -115,10 +114,10 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 
 // result returns the attack's result.
 func (r *nearest) result() Result {
-	if u := r.unsure; u != nil && r.distance > r.Epsilon && u.distance <= r.Epsilon {
-		r.distance, r.res.Distance, r.adv = u.distance, u.distance, u.point
-		r.res.Nearer = append(r.res.Nearer, Nearer{u.distance, u.found.iterations, u.found.forward})
-		r.succeed(u.found)
+	if u := r.unsure; u != nil && r.distance > r.Epsilon && u.Distance <= r.Epsilon {
+		r.distance, r.res.Distance, r.adv = u.Distance, u.Distance, u.point
+		r.res.Nearer = append(r.res.Nearer, u.Nearer)
+		r.succeed(u.Nearer)
 	}
 	if r.distance <= r.Epsilon {
 		r.res.Adversarial = slices.Clone(r.adv)

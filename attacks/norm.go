@@ -102,8 +102,8 @@ func (n Norm) Length(v []float32) float64 { return norms[n].length(v) }
 // the same length.
 func (n Norm) Distance(a, b []float32) float64 { return norms[n].distance(a, b) }
 
-// widest returns the distance between the black image and the white one: a larger ball holds every image.
-func (n Norm) widest(s Shape) float64 { return norms[n].widest(float64(s.Size())) }
+// Widest returns the distance between the black image and the white one: a larger ball holds every image.
+func (n Norm) Widest(s Shape) float64 { return norms[n].widest(float64(s.Size())) }
 
 // box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An end that is not a
 // float32 is rounded towards x, so that no point between the ends is farther than eps from x in exact arithmetic.

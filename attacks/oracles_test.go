@@ -254,20 +254,64 @@ type pass struct {
 	target   int
 }
 
-// spy is an oracle that shows every pass before it is made.
+// spy is an oracle that keeps every pass, and shows it to visit, if that is set, before it is made.
 type spy struct {
 	Oracle
-	visit func(pass)
+	visit func()
+	made  []pass
+}
+
+func (s *spy) see(x []float32, p pass) {
+	p.x = slices.Clone(x)
+	if s.made = append(s.made, p); s.visit != nil {
+		s.visit()
+	}
+}
+
+// points returns the points of all passes, or of the gradients alone.
+func (s *spy) points(gradients bool) (all [][]float32) {
+	for _, p := range s.made {
+		if p.gradient || !gradients {
+			all = append(all, p.x)
+		}
+	}
+	return all
 }
 
 func (s *spy) Logits(ctx context.Context, x, out []float32) error {
-	s.visit(pass{x: x})
+	s.see(x, pass{})
 	return s.Oracle.Logits(ctx, x, out)
 }
 
 func (s *spy) Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error {
-	s.visit(pass{x, true, loss, target})
+	s.see(x, pass{gradient: true, loss: loss, target: target})
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// scripted answers every question with the same logits, by default {1, 0}, and to a gradient what answer writes.
+type scripted struct {
+	shape  Shape
+	answer func(call int, e *Evaluation)
+	logits []float32
+	calls  int // gradients asked for
+}
+
+func (s *scripted) Shape() Shape { return s.shape }
+func (s *scripted) Classes() int { return max(len(s.logits), 2) }
+
+func (s *scripted) Logits(_ context.Context, _, out []float32) error {
+	clear(out)
+	out[0] = 1
+	copy(out, s.logits)
+	return nil
+}
+
+func (s *scripted) Gradient(ctx context.Context, x []float32, _ Loss, _, _ int, e *Evaluation) error {
+	e.Logits, e.Gradient = make([]float32, s.Classes()), make([]float32, len(x))
+	_ = s.Logits(ctx, x, e.Logits)
+	s.answer(s.calls, e)
+	s.calls++
+	return nil
 }
 
 // classic lists the norms of attacks whose row names none.

@@ -125,12 +125,12 @@ func TestProjectPlane(t *testing.T) {
 // projected returns FAB's projection of t onto {u : w·u = b} within [0,1].
 func projected(n Norm, t, w []float32, b float64) []float32 {
 	d := make([]float32, len(t))
-	p := newPlaneProjector(n, borrow(len(t)))
+	p := newFiller(borrow(len(t)))
 	for i, v := range t {
 		b -= float64(w[i]) * float64(v)
 	}
 	guess := float64(len(t) % 3) // any will do
-	p.project(t, w, -b, &guess, d)
+	p.project(n, t, w, -b, &guess, d)
 	return d
 }
 

@@ -16,15 +16,6 @@ import (
 func TestRefine(t *testing.T) {
 	t.Parallel()
 	o := newLinear(Shape{C: 3, H: 8, W: 8}, 4, 5, unlimited)
-	var path [][]float32 // where gradients were asked for
-	ask := o.logits
-	o.logits = func(x []float32) ([]float64, func(cotangent, out []float32)) {
-		z, pull := ask(x)
-		return z, func(cotangent, out []float32) {
-			path = append(path, slices.Clone(x))
-			pull(cotangent, out)
-		}
-	}
 	for _, c := range []struct {
 		kind string
 		norm Norm
@@ -41,8 +32,8 @@ func TestRefine(t *testing.T) {
 			return trial{r.Components[0], c.norm, far, false}
 		}
 		run := func(refine int, im Image) (Result, [][]float32) {
-			path = nil
-			return with(refine).perturb(t, &o.classifier, im, 1), path
+			res, watched := with(refine).watched(t, &o.classifier, im, 1)
+			return res, watched.points(true)
 		}
 		nearer, found, spare, changed := 0, 0, 0, 0
 		for _, im := range imagesNear(o, 30, 0.3, 9) {

@@ -157,7 +157,7 @@ func (a spatial) Perturb(ctx context.Context, o Oracle, im Image, how Options) (
 			return Result{}, err
 		}
 		if by := a.Loss.Value(t.eval.Logits, im.Label, -1); wrong && (t.res.Pose == nil || by > most) {
-			t.succeed(t.now())
+			t.succeed(t.now(0))
 			t.res.Adversarial, t.res.Pose, most = x, &p, by
 			if how.VerdictOnly {
 				break

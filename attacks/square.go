@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"selfheal/internal/vector"
 )
 
 // square is the Square Attack (Andriushchenko et al. 2020): a random search that changes square windows and sees only
@@ -72,7 +74,7 @@ func (a square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 			return Result{}, err
 		}
 		if won {
-			s.succeed(s.now())
+			s.succeed(s.now(0))
 			return s.claim(s.tried, a.Norm, a.Epsilon), nil
 		}
 	}
@@ -164,10 +166,9 @@ func (s *search) settle(w window, improved bool) {
 	switch {
 	case improved && s.Norm != Linf:
 		s.bumps.measure(s.im.Pixels, s.tried)
-	case improved:
 	case s.Norm != Linf:
-		s.bumps.undo()
-	default:
+		vector.WindowRestore(s.bumps.delta, s.bumps.windows, s.bumps.held)
+	case !improved:
 		held := s.held
 		for c := range s.shape.C {
 			s.rows(w, c, func(a, b int) { held = held[copy(s.tried[a:b], held):] })
@@ -175,15 +176,20 @@ func (s *search) settle(w window, improved bool) {
 	}
 }
 
+// end returns one end of the box, at random.
+func (s *search) end() []float32 {
+	if randomSign(s.rng) > 0 {
+		return s.hi
+	}
+	return s.lo
+}
+
 // stripes writes the ℓ∞ start: every column of every channel lies at one end of the box.
 func (s *search) stripes() {
 	h, w := s.shape.H, s.shape.W
 	for c := range s.shape.C {
 		for col := range w {
-			end := s.lo
-			if randomSign(s.rng) > 0 {
-				end = s.hi
-			}
+			end := s.end()
 			for i := c*h*w + col; i < (c+1)*h*w; i += w {
 				s.tried[i] = end[i]
 			}
@@ -197,10 +203,7 @@ func (s *search) write(w window) bool {
 	changed := false
 	s.held = s.held[:0]
 	for c := range s.shape.C {
-		end := s.lo
-		if randomSign(s.rng) > 0 {
-			end = s.hi
-		}
+		end := s.end()
 		s.rows(w, c, func(a, b int) {
 			changed = changed || !slices.Equal(s.tried[a:b], end[a:b])
 			s.held = append(s.held, s.tried[a:b]...)

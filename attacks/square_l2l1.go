@@ -79,9 +79,8 @@ func (b *bumps) rectangle(h, w int, sign float64, out []float32) {
 			sum += b.power(float64(v))
 		}
 	}
-	scale := sign / b.root(sum)
-	for i := range out[:h*w] {
-		out[i] = float32(float64(out[i]) * scale)
+	for i, v := range out[:h*w] {
+		out[i] = float32(float64(v) * (sign / b.root(sum)))
 	}
 }
 
@@ -200,6 +199,3 @@ func (b *bumps) project(s *search, changed window) {
 	vector.ShrinkBlocks(s.im.Pixels, b.delta, b.radius(), b.strayed, w.v[0], w.v[1], s.tried)
 	b.strayed, b.touched = b.touched, b.strayed
 }
-
-// undo restores delta to its values before step.
-func (b *bumps) undo() { vector.WindowRestore(b.delta, b.windows, b.held) }

@@ -71,20 +71,21 @@ func TestSquareImages(t *testing.T) {
 func TestSquareTies(t *testing.T) {
 	for _, n := range classic {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {
-			o := &scripted{shape: Shape{C: 1, H: 6, W: 6}, logits: z}
+			o := &spy{Oracle: &scripted{shape: Shape{C: 1, H: 6, W: 6}, logits: z}}
 			a := component("square", n, 0.1, given{"queries": 20})
 			best, s, won := searched(t, a, o, grey(36), rand.NewPCG(1, 1))
-			if res := s.res; won || res.Iterations != 20 || res.Forward != len(o.asked) ||
+			asked := o.points(false)
+			if res := s.res; won || res.Iterations != 20 || res.Forward != len(asked) ||
 				n != Linf && res.Forward != 21 {
 				t.Fatalf("%v %v: won %v after %d queries, %d passes", n, z, won, res.Iterations, res.Forward)
 			}
-			want := o.asked[0]
+			want := asked[0]
 			if z[0] == z[1] {
-				want = o.asked[len(o.asked)-1]
+				want = asked[len(asked)-1]
 			}
-			for i, p := range o.asked[1:] {
-				if known := o.asked[0]; z[0] != z[1] && slices.Equal(p, known) ||
-					z[0] == z[1] && slices.Equal(p, o.asked[i]) {
+			for i, p := range asked[1:] {
+				if known := asked[0]; z[0] != z[1] && slices.Equal(p, known) ||
+					z[0] == z[1] && slices.Equal(p, asked[i]) {
 					t.Errorf("%v %v: pass %d is made twice", n, z, i+1)
 				}
 			}

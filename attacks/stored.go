@@ -98,22 +98,21 @@ func (m *levelSearch) search(ctx context.Context) error {
 		return err // most images survive rounding and cost no gradient
 	}
 	m.res.Rounded = Lost
-	for k := 0; ; k++ {
-		ask := func() (bool, error) { return m.gradient(ctx, x, Margin, -1) }
-		if k == searchSteps {
-			ask = func() (bool, error) { return m.wrong(ctx, x) }
-		}
-		switch wrong, err := ask(); {
-		case err != nil:
-			return err
-		case wrong:
+	for range searchSteps {
+		wrong, err := m.gradient(ctx, x, Margin, -1)
+		if wrong {
 			m.res.Rounded = Regained
-			return nil
-		case k == searchSteps || !m.move(m.eval.Gradient):
-			return nil
+		}
+		if wrong || err != nil || !m.move(m.eval.Gradient) {
+			return err
 		}
 		m.write(x)
 	}
+	wrong, err := m.wrong(ctx, x)
+	if wrong {
+		m.res.Rounded = Regained
+	}
+	return err
 }
 
 // grid is an image on the levels, and how much of the ball around the clean one it uses.

@@ -15,16 +15,16 @@ type trace struct {
 	o      *classifier
 	im     Image
 	points [][]float32
+	made   []pass
 	asked  int
 }
 
 // traced runs an attack, alone, on an image.
 func traced(t *testing.T, s Setup, epsilon float64, o *classifier, im Image) *trace {
 	t.Helper()
-	r := &trace{t: t, o: o, im: im}
-	watched := &spy{o, func(p pass) { r.points = append(r.points, slices.Clone(p.x)) }}
+	watched := &spy{Oracle: o}
 	perturb(t, recipe(t, s, epsilon, o.classes).Components[0], watched, im, 3)
-	return r
+	return &trace{t: t, o: o, im: im, points: watched.points(false), made: watched.made}
 }
 
 // more reports whether there are questions left.
@@ -232,23 +232,16 @@ func TestPatchAsks(t *testing.T) {
 	moved, stepped, still := 0, 0, 0
 	for _, im := range imagesNear(o, 6, 0.5, 10) {
 		const side, stride, step = 2, 3, 0.07
-		r := &trace{t: t, o: o, im: im}
-		var gradients [][]float32
-		var isGradient []bool
 		set := Setup{Kind: PatchKind,
 			Parameters: given{SideName: side, "steps": 40, "stride": stride, "step_size": step}}
-		a := recipe(t, set, 1, o.classes).Components[0].(patch)
+		r := traced(t, set, 1, o, im)
 		gradient := func(x []float32) (loss float64, g []float32) {
 			var e Evaluation
 			must.Do(t, o.Gradient(t.Context(), x, CrossEntropy, im.Label, -1, &e))
 			return float64(e.Loss), e.Gradient
 		}
-		perturb(t, a, &spy{o, func(p pass) {
-			r.points, isGradient = append(r.points, slices.Clone(p.x)), append(isGradient, p.gradient)
-			_, g := gradient(p.x)
-			gradients = append(gradients, g)
-		}}, im, 3)
 		r.expect("clean image", im.Pixels)
+		_, clean := gradient(im.Pixels)
 		inside := func(row, col, at int) bool {
 			i, j := at/s.W%s.H, at%s.W
 			return i >= row && i < row+side && j >= col && j < col+side
@@ -257,7 +250,7 @@ func TestPatchAsks(t *testing.T) {
 		for i := 0; i+side <= s.H; i++ {
 			for j := 0; j+side <= s.W; j++ {
 				sum := 0.0
-				for at, g := range gradients[0] {
+				for at, g := range clean {
 					if inside(i, j, at) {
 						sum += math.Abs(float64(g))
 					}
@@ -282,7 +275,7 @@ func TestPatchAsks(t *testing.T) {
 					want[at] = clamped(float64(cur[at]) + step*math.Copysign(1, float64(g[at])))
 				}
 			}
-			if isGradient[r.asked] || r.asked == len(r.points)-1 && furthest(r.points[r.asked], want) < 1e-5 {
+			if r.made[r.asked].gradient || r.asked == len(r.points)-1 && furthest(r.points[r.asked], want) < 1e-5 {
 				r.expect("a step without a try", want)
 				cur, still = r.last(), still+1
 				continue

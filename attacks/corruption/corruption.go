@@ -7,7 +7,6 @@ package corruption
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"selfheal/internal/lists"
@@ -58,11 +57,10 @@ func Names() []string {
 }
 
 func lookup(name string) (kind, error) {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-	if i < 0 {
-		return kind{}, fmt.Errorf("unknown corruption %q (want %s)", name, strings.Join(Names(), ", "))
+	if k := lists.Find(kinds, func(k kind) bool { return k.name == name }); k != nil {
+		return *k, nil
 	}
-	return kinds[i], nil
+	return kind{}, fmt.Errorf("unknown corruption %q (want %s)", name, strings.Join(Names(), ", "))
 }
 
 // AlexNetError returns the error of AlexNet on ImageNet under a corruption, averaged over the severities.

@@ -1,6 +1,10 @@
 package corruption
 
-import "math"
+import (
+	"math"
+
+	"selfheal/internal/lists"
+)
 
 // moved is ImageMagick 6's MotionBlurImage in a build with 16 bits per value (Q16), with 8-bit levels in and out.
 func moved(levels []uint8, n, channels int, radius, sigma, angle float64) []uint8 {
@@ -40,11 +44,7 @@ func motionBlur(p picture, severity int, draw Source) []float64 {
 }
 
 func floats(levels []uint8) []float64 {
-	out := make([]float64, len(levels))
-	for i, v := range levels {
-		out[i] = float64(v)
-	}
-	return out
+	return lists.Map(levels, func(v uint8) float64 { return float64(v) })
 }
 
 func snow(p picture, severity int, draw Source) []float64 {

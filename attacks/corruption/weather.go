@@ -51,10 +51,7 @@ func plasma(size int, decay float64, draw Source) []float64 {
 		set(half, 0, around)
 		wibble /= decay
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range m {
-		low, high = min(low, v), max(high, v)
-	}
+	low, high := slices.Min(m), slices.Max(m)
 	for i := range m {
 		m[i] = (m[i] - low) / (high - low)
 	}
@@ -73,16 +70,12 @@ type texture struct {
 	levels        []uint8
 }
 
-var frosts = sync.OnceValues(func() ([]texture, error) {
-	var list []texture
+var frosts = sync.OnceValue(func() (list []texture) {
 	for _, i := range []int{1, 2, 2, 4, 5} {
-		data, err := textures.ReadFile(fmt.Sprintf("frost/frost%d.webp", i))
-		if err != nil {
-			return nil, err
-		}
+		data, _ := textures.ReadFile(fmt.Sprintf("frost/frost%d.webp", i)) // embedded, so it can be read
 		image, err := webp.Decode(bytes.NewReader(data))
 		if err != nil {
-			return nil, err
+			panic("corruption: a texture can't be read: " + err.Error())
 		}
 		size := image.Bounds().Size()
 		t := texture{size.Y, size.X, make([]uint8, 0, 3*size.X*size.Y)}
@@ -94,7 +87,7 @@ var frosts = sync.OnceValues(func() ([]texture, error) {
 		}
 		list = append(list, t)
 	}
-	return list, nil
+	return list
 })
 
 // leastTexture is the height of the lowest texture; images must be smaller.
@@ -103,11 +96,8 @@ const leastTexture = 315
 func frost(p picture, severity int, draw Source) []float64 {
 	c := by(p, severity, [...][2]float64{{1, .2}, {1, .3}, {.9, .4}, {.85, .4}, {.75, .45}},
 		[...][2]float64{{1, .4}, {.8, .6}, {.7, .7}, {.65, .7}, {.6, .75}})
-	all, err := frosts()
-	if err != nil {
-		panic("corruption: the textures can't be read: " + err.Error()) // they are embedded
-	}
-	t, n := all[draw.IntN(len(all))], p.side
+	all, n := frosts(), p.side
+	t := all[draw.IntN(len(all))]
 	height, width, stride, first := t.height, t.width, 1, 0
 	if n == smallest { // OpenCV's linear resize to a fifth takes every fifth pixel, beginning with the third
 		height, width = int(math.RoundToEven(float64(height)*.2)), int(math.RoundToEven(float64(width)*.2))
