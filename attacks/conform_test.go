@@ -31,6 +31,8 @@ type row struct {
 var conforming = []row{
 	{Kind: "apgd-ce", Parameters: given{"restarts": 5}, Classes: 2, Breaks: 1},
 	{Kind: "apgd-ce", Parameters: given{"large_radii": true}, Norms: []Norm{L1}, Classes: 2, Breaks: 1},
+	{Kind: "apgd-ce", Parameters: given{"from_clean": true}, Norms: []Norm{L1}, Classes: 2, Breaks: 1, Seedless: true,
+		Reach: [4]float64{L1: 1.4}},
 	{Kind: "apgd-ce", Parameters: given{"eot_iter": 3, "steps": 30, "restarts": 3}, Classes: 2, Breaks: 1},
 	{Kind: "apgd-dlr", Parameters: given{"restarts": 5}, Classes: 3, Breaks: 1},
 	{Kind: "apgd-dlr", Parameters: given{"loss": "margin", "restarts": 5}, Classes: 2, Breaks: 1},
@@ -38,8 +40,8 @@ var conforming = []row{
 	{Kind: "apgd-t", Parameters: given{"loss": "ce-targeted", "steps": 30}, Breaks: 1,
 		Reach: [4]float64{1.3, 1.4, 1.6}}, // its maximum is not the point furthest beyond the target's boundary
 	{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "restarts": 5}, Classes: 3, Breaks: 1},
-	{Kind: "fab", Parameters: given{"steps": 30}, Breaks: 1, Seedless: true},
-	{Kind: "fab-t", Parameters: given{"steps": 40}, Breaks: 1, Seedless: true},
+	{Kind: "fab", Parameters: given{"steps": 30}, Breaks: 1, Exact: true, Seedless: true},
+	{Kind: "fab-t", Parameters: given{"steps": 40}, Breaks: 1, Exact: true, Seedless: true},
 	{Kind: "fab-t", Parameters: given{"steps": 40}, Component: true, Breaks: 1, Seedless: true},
 	{Kind: "square", Parameters: given{"queries": 300}, Breaks: 0.2, Reach: [4]float64{4, 6, 4}},
 	{Kind: "pgd", Classes: 2, Breaks: 1,

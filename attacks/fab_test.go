@@ -5,38 +5,6 @@ import (
 	"testing"
 )
 
-// TestFABDistance: on a linear model FAB finds the distance to the nearest
-// boundary, and accepts it for an epsilon that equals it, but not for one below.
-func TestFABDistance(t *testing.T) {
-	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
-	for _, n := range classic {
-		for _, kind := range []string{"fab", "fab-t"} {
-			for _, im := range imagesNear(o, 10, 0.08, 2) {
-				a := component(kind, n, 1e-9, given{"steps": 30}).(fab)
-				far := perturb(t, a, o, im, 1)
-				want := o.distance(n, im.Pixels, im.Label)
-				if far.Distance < want*(1-1e-5) || far.Distance > want*1.02 {
-					t.Errorf("%s %v image %d: distance %v, boundary at %v", kind, n, im.ID, far.Distance, want)
-				}
-				if far.Adversarial != nil || far.FirstSuccess >= 0 {
-					t.Errorf("%v: a point at %v counts for epsilon 1e-9", n, far.Distance)
-				}
-				a.Epsilon, a.Targets = far.Distance, 1
-				at := perturb(t, a, o, im, 1)
-				a.Epsilon = at.Distance * (1 - 1e-9)
-				below := perturb(t, a, o, im, 1)
-				if at.Distance <= far.Distance && at.Adversarial == nil || below.Adversarial != nil {
-					t.Errorf("%v: epsilon %v accepted %v; just below accepted %v", n, at.Distance,
-						at.Adversarial != nil, below.Adversarial != nil)
-				}
-				if at.Iterations != 30 {
-					t.Errorf("stopped after %d iterations", at.Iterations)
-				}
-			}
-		}
-	}
-}
-
 // TestFABRestarts: the first run starts at the clean image, the second within half of epsilon of it.
 func TestFABRestarts(t *testing.T) {
 	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 4, 1)

@@ -47,28 +47,6 @@ func TestBox(t *testing.T) {
 	}
 }
 
-// TestConfine: a point that rounding left outside is pulled in, any other kept.
-func TestConfine(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 1))
-	for _, n := range classic {
-		x, adv := make([]float32, 500), make([]float32, 500)
-		for i := range x {
-			x[i], adv[i] = rng.Float32(), rng.Float32()
-		}
-		d := n.Distance(x, adv)
-		kept := append([]float32(nil), adv...)
-		confine(n, x, kept, d)
-		if furthest(kept, adv) != 0 {
-			t.Errorf("%v: a point on the sphere was moved", n)
-		}
-		eps := d / (1 + 1e-4)
-		confine(n, x, kept, eps)
-		if got := n.Distance(kept, x); got > eps*(1+1e-12) || got < eps*(1-1e-3) {
-			t.Errorf("%v: moved to %v of %v", n, got, eps)
-		}
-	}
-}
-
 // TestLargestEpsilon: no attack takes an epsilon whose ball holds every image.
 func TestLargestEpsilon(t *testing.T) {
 	t.Parallel()

@@ -33,36 +33,6 @@ func TestPosesAgreeWithTorchvision(t *testing.T) {
 	}
 }
 
-// Whole turns and shifts move values and leave them as they are.
-func TestWholePoses(t *testing.T) {
-	t.Parallel()
-	s := Shape{C: 2, H: 5, W: 5}
-	image := imagesNear(newLinear(s, 3, 1, unlimited), 1, 0.5, 2)[0].Pixels
-	at := func(x []float32, c, row, col int) float32 {
-		if row < 0 || col < 0 || row >= s.H || col >= s.W {
-			return 0
-		}
-		return x[(c*s.H+row)*s.W+col]
-	}
-	for _, c := range []struct {
-		pose Pose
-		from func(row, col int) (int, int)
-	}{
-		{Pose{}, func(row, col int) (int, int) { return row, col }},
-		{Pose{X: 2, Y: -1}, func(row, col int) (int, int) { return row + 1, col - 2 }},
-		{Pose{Rotation: 90}, func(row, col int) (int, int) { return 4 - col, row }}, // clockwise: the left side goes up
-		{Pose{Rotation: 180}, func(row, col int) (int, int) { return 4 - row, 4 - col }},
-	} {
-		got := c.pose.Move(image, s)
-		for i := range got {
-			row, col := c.from(i/s.W%s.H, i%s.W)
-			if want := at(image, i/s.W/s.H, row, col); math.Abs(float64(got[i]-want)) > 1e-6 {
-				t.Errorf("%+v: value %d is %v, not %v", c.pose, i, got[i], want)
-			}
-		}
-	}
-}
-
 // The grid breaks exactly the images that one of its poses breaks, by the one that breaks it most, for a pass a pose.
 func TestSpatial(t *testing.T) {
 	t.Parallel()
