@@ -151,7 +151,6 @@ func (p *path[V]) leave(c *Controller, a algebra[V], t int) {
 func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 	var held V
 	var adjoint *V // p_{t+1}; nil stands for 0
-	weights := c.Solver.Method.Spec().ascent
 	for t := c.last; t >= c.first; t-- {
 		if c.stages[t].controlled() {
 			var v V // the momentum
@@ -160,15 +159,14 @@ func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 				if err != nil {
 					return err
 				}
-				momentum, rate := weights(c.Solver, i)
-				// ∇_u H = ∇_z H − c·u
+				// Ascent with momentum (Polyak 1964): v ← momentum·v + ∇_u H, u ← u + rate·v, ∇_u H = ∇_z H − c·u
 				terms := []term[V]{{1, g}, {-float32(c.Solver.Regularization), p.u[t]}}
 				if i > 0 {
-					terms = append([]term[V]{{float32(momentum), v}}, terms...)
+					terms = append([]term[V]{{float32(c.Solver.Momentum), v}}, terms...)
 				}
 				put(a, &v, terms...)
 				a.free(g)
-				put(a, &p.u[t], term[V]{1, p.u[t]}, term[V]{float32(rate), v})
+				put(a, &p.u[t], term[V]{1, p.u[t]}, term[V]{float32(c.Solver.LearningRate), v})
 				put(a, &p.z[t], term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
 			}
 			a.free(v)

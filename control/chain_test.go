@@ -3,8 +3,6 @@ package control
 import (
 	"slices"
 	"testing"
-
-	"selfheal/internal/must"
 )
 
 // The sizes of batches change no bit of a network's clean states or of a fit.
@@ -29,20 +27,5 @@ func TestCleanStatesBatches(t *testing.T) {
 		if len(all) != images*30 || !slices.Equal(all, first) {
 			t.Errorf("batches of %d change the states, %d values", batch, len(all))
 		}
-	}
-}
-
-// Cut cuts a network at its boundaries by their indices, 0 for the input.
-func TestCutAtBoundaries(t *testing.T) {
-	n := newChain(t, testPool(t, 1), 12, 30, 8, 4).net
-	for boundary, tensor := range slices.Concat([]string{"x"}, n.Boundaries) {
-		c := must.Get(n.Cut(At{Boundary: boundary}))(t)
-		if got := c.Segments[c.Places[0]].Inputs[0].Name; got != tensor || len(c.Places) != 1 {
-			t.Errorf("boundary %d is %s, not %s", boundary, got, tensor)
-		}
-	}
-	for _, boundary := range []int{-1, len(n.Boundaries) + 1} {
-		_, err := n.Cut(At{Boundary: boundary})
-		must.Refuse(t, err, "has boundaries 0 to 2")
 	}
 }

@@ -37,7 +37,7 @@ func TestCountIsThatOfTheLoop(t *testing.T) {
 		t.Errorf("%d values, %v passes", c.TapeValues(), c.Passes())
 	}
 	_, err := c.Graph()
-	must.Refuse(t, err, "unrolls to about ", "more than the 20000 that a file may have")
+	must.Refuse(t, err, "unrolls to about ", "more than the 20000 that a file may have", "outer")
 	cost := must.Get(whiteBox(t, c, Through).Cost())(t)
 	if cost.Forward < 1e9 || cost.Backward < 1e9 {
 		t.Errorf("%+v", cost)

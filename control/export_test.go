@@ -152,11 +152,3 @@ func TestGraphIsSmall(t *testing.T) {
 		t.Errorf("%d convolutions, %d parameters, %d in the greedy network", copies, g.Parameters(), once)
 	}
 }
-
-// An unrolled solver that no runtime would open is refused before it is written.
-func TestGraphTooLarge(t *testing.T) {
-	s := solvers[1]
-	s.Outer, s.Inner = 100, 30
-	_, err := defended(t, s, 0).Graph()
-	must.Refuse(t, err, "more than the 20000", "outer")
-}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 
 	"selfheal/attacks"
@@ -278,9 +279,4 @@ func oneHot(classes, class int) []float32 {
 	return v
 }
 
-func sized(s []float32, n int) []float32 {
-	if len(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}
+func sized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }

@@ -73,7 +73,8 @@ func TestPlaces(t *testing.T) {
 		err  string
 	}{
 		{At{}, 0, ""}, {At{Boundary: 2}, 2, ""}, {At{Last: true}, 3, ""}, {At{Tensor: stem}, 1, ""},
-		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
+		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Boundary: 1}, 1, ""}, {At{Boundary: 3}, 3, ""},
+		{At{Boundary: -1}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
 	} {
 		cut, err := n.Cut(row.at)
 		if row.err != "" {

@@ -39,33 +39,19 @@ type Spec struct {
 	// unused lists the settings that the method does not use, Why gives the reason.
 	unused []string
 	Why    string
-	// sweeps is the number of sweeps over the controlled layers, steps the number of ascent steps a layer in each.
-	sweeps, steps func(s Solver) int
-	// ascent returns the weights of step i, counted from 0 in each sweep and layer. The velocity becomes v ←
-	// momentum·v + ∇_u H, from v = 0, and the control u ← u + rate·v.
-	ascent func(s Solver, i int) (momentum, rate float64)
 }
 
 // Solvers is the table of methods (paper, section 4.2). All begin with the greedy controls.
 var Solvers = []Spec{
 	{Method: Greedy, Title: "greedy control", Doc: "u_t = E_t(x_t) − x_t along the controlled path",
-		unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps",
-		sweeps: none, steps: none},
+		unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps"},
 	{Method: PMP, Title: "Pontryagin's maximum principle",
 		Doc: "sweeps of one ascent step on the Hamiltonian a layer, so that momentum has no effect: Algorithm 1 with " +
 			"one inner step",
-		unused: []string{"inner"}, Why: "it makes one ascent step a layer and sweep; outer alone counts them",
-		sweeps: outer, steps: func(Solver) int { return 1 }, ascent: heavyBall},
+		unused: []string{"inner"}, Why: "it makes one ascent step a layer and sweep; outer alone counts them"},
 	{Method: MSA, Title: "the method of successive approximations",
-		Doc:    "sweeps of inner ascent steps on the Hamiltonian a layer: Algorithm 1",
-		sweeps: outer, steps: func(s Solver) int { return s.Inner }, ascent: heavyBall},
+		Doc: "sweeps of inner ascent steps on the Hamiltonian a layer: Algorithm 1"},
 }
-
-func none(Solver) int    { return 0 }
-func outer(s Solver) int { return s.Outer }
-
-// heavyBall returns ascent with momentum (Polyak 1964).
-func heavyBall(s Solver, _ int) (momentum, rate float64) { return s.Momentum, s.LearningRate }
 
 // Setting is a row of the table of solvers' settings.
 type Setting struct {
@@ -133,6 +119,18 @@ func (s Solver) String() string {
 // Iterates reports whether the solver makes sweeps and thus needs gradients.
 func (s Solver) Iterates() bool { return s.sweeps() > 0 }
 
-func (s Solver) sweeps() int { return s.Method.Spec().sweeps(s) }
+// sweeps returns the number of sweeps over the controlled layers: 0 for a method that has no such setting.
+func (s Solver) sweeps() int {
+	if s.Method.Spec().Takes("outer") {
+		return s.Outer
+	}
+	return 0
+}
 
-func (s Solver) steps() int { return s.Method.Spec().steps(s) }
+// steps returns the number of ascent steps a layer in each sweep: 1 for a method that has no such setting.
+func (s Solver) steps() int {
+	if s.Method.Spec().Takes("inner") {
+		return s.Inner
+	}
+	return 1
+}

