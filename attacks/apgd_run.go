@@ -162,8 +162,8 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 	return nil
 }
 
-// dense returns the step of a stage in ℓ∞ and ℓ2, from cur to next, and what follows each iteration: the step halves when
-// progress stalls.
+// dense returns the step of a stage in ℓ∞ and ℓ2, from cur to next, and what follows each iteration: the step halves
+// when progress stalls.
 func (r *ascent) dense(s stage) (step, adapt func(i int)) {
 	length, check := float32(2*s.eps), newHalving(s.steps, r.Rho, r.bestLoss)
 	step = func(i int) {

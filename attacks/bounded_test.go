@@ -29,9 +29,8 @@ func TestParametersTakeNoMemory(t *testing.T) {
 				}
 				tried++
 				ctx, stop := context.WithCancel(t.Context())
-				o := &spy{Oracle: &scripted{shape: shape, logits: make([]float32, 10), answer: func(_ int, e *Evaluation) {
-					e.Loss, e.Gradient[0] = -1, 1
-				}}}
+				down := func(_ int, e *Evaluation) { e.Loss, e.Gradient[0] = -1, 1 }
+				o := &spy{Oracle: &scripted{shape: shape, logits: make([]float32, 10), answer: down}}
 				o.visit = func() { // a number of questions ends the attack
 					if len(o.made) == 100 {
 						stop()

@@ -199,7 +199,8 @@ func (a trial) watched(t *testing.T, o *classifier, im Image, seed uint64) (Resu
 		}
 	}
 	if broken {
-		first := watched.made[res.FirstForward-1].x // before rounding, which may add up over many values in ℓ1, was mended
+		// before rounding, which may add up over many values in ℓ1, was mended
+		first := watched.made[res.FirstForward-1].x
 		if d := a.norm.Distance(first, im.Pixels); d > a.epsilon*(1+1e-4) || !o.misclassified(first, im.Label) {
 			t.Errorf("image %d: pass %d was at distance %v of %v, misclassified %v", im.ID, res.FirstForward, d,
 				a.epsilon, o.misclassified(first, im.Label))

@@ -6,7 +6,7 @@ import (
 	"selfheal/internal/vector"
 )
 
-// filler moves coordinates within [0,1], by size of w. It serves one goroutine.
+// filler moves coordinates within [0,1], those of the largest |w| first. It serves one goroutine.
 type filler struct {
 	w            []float32
 	flip         float32   // factor of w: moves go against flip·w
@@ -20,7 +20,7 @@ func newFiller(w *workspace) filler { return filler{rooms: w.v[0], sizes: w.v[1]
 // tiny is the largest |wᵢ| whose coordinate is not moved in ℓ2 and ℓ1. In ℓ∞ only wᵢ = 0 is left out.
 const tiny = 1e-8
 
-// project moves points onto a hyperplane: it writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t − b.
+// project writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t − b.
 // If no point of the box lies on the plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
 // distorted…", section 2.1 and appendix A.)
 //
@@ -35,8 +35,7 @@ func (f *filler) project(n Norm, t, w []float32, excess float64, guess *float64,
 	if excess < 0 {
 		flip, excess = -1, -excess
 	}
-	least := float32(tiny)
-	pace := vector.BySize
+	least, pace := float32(tiny), vector.BySize
 	if n == Linf {
 		least, pace = 0, vector.Uniform
 	}

@@ -123,7 +123,8 @@ func TestMeet(t *testing.T) {
 		{false, []met{{0.375, unsure}, {0.5, sure}}, 0.375, 1},
 		{true, []met{{0.25, 1}}, 0, -1},
 	} {
-		r := newNearest(common{Norm: Linf, Epsilon: 0.5, alone: c.alone}, &scripted{}, Image{Pixels: []float32{0}}, Options{})
+		half := common{Norm: Linf, Epsilon: 0.5, alone: c.alone}
+		r := newNearest(half, &scripted{}, Image{Pixels: []float32{0}}, Options{})
 		for _, p := range c.points {
 			r.res.Forward++
 			r.eval.Logits = []float32{p.lead, 0}

@@ -318,7 +318,7 @@ func fullyConvolutional(a *assembly, x string) string {
 	return a.skipping(x, vgg, a.channels(), int64(max(a.Width/2, 1)), a.rectified)
 }
 
-// skipping returns an encoder-decoder: stages of convolutions and a pooling, then transposed convolutions. The encoder's
+// skipping is an encoder-decoder: stages of convolutions and a pooling, then transposed convolutions. The encoder's
 // states are added to the outputs of the same size, except on the whole plane, which has so many channels at the end.
 func (a *assembly) skipping(x string, depths []int, channels []int64, last int64,
 	layer func(x string, channels int64) string) string {
