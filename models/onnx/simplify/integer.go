@@ -92,8 +92,7 @@ func (e *expansion) add(op string, attrs onnx.Attrs, outputs []string, inputs ..
 
 // op appends an operator and returns its output.
 func (e *expansion) op(op string, attrs onnx.Attrs, inputs ...string) string {
-	out := e.s.g.Fresh(e.n.Outputs[0] + "/" + op)
-	e.s.g.Shapes[out] = nil // taken
+	out := e.s.g.Take(e.n.Outputs[0] + "/" + op)
 	e.add(op, attrs, []string{out}, inputs...)
 	return out
 }

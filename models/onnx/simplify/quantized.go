@@ -148,7 +148,7 @@ func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 		onnx.Require(v > 0 && !math.IsInf(float64(v), 0), "scale %v is not above 0", v)
 	}
 	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{},
-		axis: n.Int("axis", 1)}
+		axis: n.Axis()}
 	data, constant := s.g.Consts[n.Inputs[0]]
 	switch zero := s.g.Consts[n.Input(2)]; {
 	case zero != nil:
@@ -167,9 +167,9 @@ func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 	count := len(scale)
 	onnx.Require(len(q.zero) == count && count > 0, "it has %d scales and %d zero points", count, len(q.zero))
 	if count > 1 {
-		a := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
+		a := n.AxisOf(len(x))
 		onnx.Require(x[a] == int64(count), "it has %d scales for axis %d of %v", count, a, x)
-		q.axis, q.shape = int64(a), append(onnx.Shape{x[a]}, slices.Repeat(onnx.Shape{1}, len(x)-a-1)...)
+		q.axis, q.shape = int64(a), onnx.PerAxis(n, x, x[a])
 	}
 	lo, hi, ok := onnx.QuantizedRange(q.kind)
 	if n.Op == "DequantizeLinear" && q.kind == onnx.Int32 { // a bias

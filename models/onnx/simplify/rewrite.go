@@ -193,9 +193,10 @@ func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // batch's 1.
 func openConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	data := slices.IndexFunc(n.Inputs, s.hasBatch)
-	if data >= 0 && onnx.Sure(onnx.Axis(n, "axis", 1, len(s.g.Shapes[n.Inputs[data]]))) !=
-		s.g.Shapes[n.Inputs[data]].BatchAxis() {
-		s.repeat(b, n, n.Inputs[data])
+	if data >= 0 {
+		if x := s.g.Shapes[n.Inputs[data]]; n.AxisOf(len(x)) != x.BatchAxis() {
+			s.repeat(b, n, n.Inputs[data])
+		}
 	}
 	return ""
 }

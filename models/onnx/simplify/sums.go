@@ -51,8 +51,7 @@ func summed(s *simplifier, n *onnx.Node) bool {
 		max(-a.lo, a.hi))
 	e := &expansion{s: s, n: n}
 	all := n.Clone()
-	all.Outputs[0] = s.g.Fresh(y + "/sum")
-	s.g.Shapes[all.Outputs[0]] = nil // taken
+	all.Outputs[0] = s.g.Take(y + "/sum")
 	s.sums[all.Outputs[0]] = a
 	e.made = append(e.made, all)
 	whole := slices.Clone(a.scale.Floats)
