@@ -56,10 +56,8 @@ type Root struct {
 
 // Root bounds the stages' inputs over a region.
 func (n *Network) Root(ctx context.Context, region Region) (*Root, error) {
-	p := &proof{Network: n, region: region, cutting: n.Cuttable()}
-	if len(n.free.free) > 0 {
-		p.steps = alphaSteps
-	}
+	p := n.prove(region, alphaSteps)
+	p.cutting = n.Cuttable()
 	return p.root(ctx)
 }
 

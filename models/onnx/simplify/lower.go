@@ -115,7 +115,7 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
 	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
-		e = onnx.FloatTensor(e.Shape, onnx.Each(e.Ints, func(v int64) float32 { return float32(v) }))
+		e = floats(e.Shape, e.Ints)
 		n.Inputs[1] = b.Const(e)
 	}
 	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {

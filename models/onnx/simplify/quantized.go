@@ -35,10 +35,13 @@ func (q *quantization) span() (lo, hi float64) {
 	return float64(least - slices.Max(q.zero)), float64(most - slices.Min(q.zero))
 }
 
-// movable reports whether ONNX Runtime takes roundings past an operator, which moves values.
-func movable(op string) bool {
-	return onnx.TraitsOf(op).Relabels || slices.Contains([]string{"MaxPool", "Transpose", "Slice", "Expand"}, op)
+// onIntegers reports whether exporters leave an operator between integers, beside expansions.
+func onIntegers(op string) bool {
+	return onnx.TraitsOf(op).Relabels || op == "MaxPool" || op == "Transpose"
 }
+
+// movable reports whether ONNX Runtime takes roundings past an operator, which moves values.
+func movable(op string) bool { return onIntegers(op) || op == "Slice" || op == "Expand" }
 
 // regrouped reports whether ONNX Runtime computes a QDQ graph otherwise than its operators say, by more than the
 // rounding of floats: it quantises the float weights and biases of operators between quantised tensors
@@ -118,13 +121,10 @@ func (s *simplifier) integer(x string) string {
 	return x
 }
 
-// onIntegers are the operators that exporters leave between integers, beside expansions.
-var onIntegers = []string{"Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-
 // carry notes what is known of an operator's input that holds of its output too.
 func (s *simplifier) carry(n *onnx.Node) {
 	x, y := n.Input(0), n.Outputs[0]
-	if s.g.Integers[x] && slices.Contains(onIntegers, n.Op) {
+	if s.g.Integers[x] && onIntegers(n.Op) {
 		s.integer(y)
 		if a := s.sums[x]; a != nil {
 			s.sums[y] = a
@@ -280,9 +280,7 @@ func Unrounded(g *onnx.Graph) (_ *onnx.Graph, err error) {
 			continue
 		}
 		shape := onnx.PerAxis(q, g.Shapes[x], int64(len(on)))
-		shift := g.AddConst(n.Outputs[0]+"/zero", onnx.FloatTensor(shape, onnx.Each(on, func(z int64) float32 {
-			return float32(z)
-		})))
+		shift := g.AddConst(n.Outputs[0]+"/zero", floats(shape, on))
 		g.Nodes[i] = &onnx.Node{Op: "Add", Inputs: []string{x, shift}, Outputs: n.Outputs}
 	}
 	if !changed {

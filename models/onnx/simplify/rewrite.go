@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -180,7 +181,8 @@ func tile(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // fillBatch is ConstantOfShape for every item of the batch.
 func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 0)))
-	at, value := slices.Index(rest, onnx.BatchSize), filler(n)
+	value, _ := n.Attrs["value"].(*onnx.Tensor)
+	at, value := slices.Index(rest, onnx.BatchSize), cmp.Or(value, onnx.Scalar(0))
 	onnx.Require(at >= 0 && value.DType == onnx.Float && value.Len() == 1,
 		"fills a tensor whose size depends on the batch")
 	rest[at] = 1
