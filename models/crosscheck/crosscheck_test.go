@@ -58,32 +58,6 @@ func TestBundledNetworks(t *testing.T) {
 	}
 }
 
-func TestRealNetwork(t *testing.T) {
-	model := realFile(t, "resnet_2b.onnx")
-	data := realFile(t, "cifar10-test-1000.bin")
-	mean, std := []float32{0.4914, 0.4822, 0.4465}, []float32{0.2471, 0.2435, 0.2616}
-	var items [][]float32
-	for i := range 8 {
-		x := make([]float32, 3072)
-		for j, b := range data[i*3073+1 : (i+1)*3073] {
-			x[j] = (float32(b)/255 - mean[j/1024]) / std[j/1024]
-		}
-		items = append(items, x)
-	}
-	agree(t, model, []int64{1, 3, 32, 32}, items...)
-}
-
-func TestRealNetworkUnsupported(t *testing.T) {
-	_, err := Logits(realFile(t, "rn18w16_standard.onnx"), make([]float32, 3072), []int64{1, 3, 32, 32})
-	must.Refuse(t, err, "onnx-go lacks AveragePool, Constant, Pad")
-}
-
-// realFile reads a file of the real-input folder, which is not part of the project.
-func realFile(t *testing.T, name string) []byte {
-	t.Helper()
-	return must.Get(os.ReadFile(testinput.Real(t, name)))(t)
-}
-
 // Any bytes give a result or an error.
 func TestBrokenModels(t *testing.T) {
 	model := must.Get(os.ReadFile(filepath.Join("testdata", "small.onnx")))(t)

@@ -64,11 +64,13 @@ func TestResultsDoNotDependOnThePool(t *testing.T) {
 	}
 }
 
+// A pool keeps all cores busy by default, and has no more threads and workers than a machine can use.
 func TestWorkersByThreads(t *testing.T) {
-	cores := runtime.GOMAXPROCS(6)
-	defer runtime.GOMAXPROCS(cores)
+	const most = 4 * 6
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(6))
 	for _, c := range []struct{ workers, threads, wantWorkers, wantThreads int }{
 		{0, 0, 6, 1}, {0, 1, 6, 1}, {0, 2, 3, 2}, {0, 4, 1, 4}, {0, 7, 1, 7}, {5, 4, 5, 4},
+		{1e9, 1e9, most, most}, {most + 1, 1, most, 1}, {most, 2, most, 2}, {1, 3000, 1, most},
 	} {
 		p := NewPool(c.workers, 1, Threads(c.threads))
 		if p.Workers() != c.wantWorkers || p.Threads() != c.wantThreads || p.Target(true).Provider != ProviderCPU {
@@ -80,8 +82,7 @@ func TestWorkersByThreads(t *testing.T) {
 
 // The runtime starts one thread less than requested, because the caller is one.
 func TestThreadsAreStarted(t *testing.T) {
-	cores := runtime.GOMAXPROCS(10)
-	defer runtime.GOMAXPROCS(cores)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(10))
 	count := func() int {
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
