@@ -218,7 +218,6 @@ func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	return n, nil
 }
 
-// open makes the programs.
 func (n *Network) open() (err error) {
 	for _, t := range n.targets() {
 		if t.segment, err = n.newSegment(t.tensor); err == nil {

@@ -61,7 +61,6 @@ func (n *Network) Root(ctx context.Context, region Region) (*Root, error) {
 	return p.root(ctx)
 }
 
-// root bounds the stages' inputs.
 func (p *proof) root(ctx context.Context) (*Root, error) {
 	n := p.Network
 	out, err := p.inner(ctx, AlphaCROWN)
@@ -224,7 +223,6 @@ func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, 
 	return cmp.Or(r.refined, r).grow(ctx, rows, limits, &tree.Tree[*domain]{Workers: workers, Count: count})
 }
 
-// grow grows a tree of cuts of rows.
 func (r *Root) grow(ctx context.Context, rows, limits []float64, grown *tree.Tree[*domain]) (nearest []Bound,
 	proven bool, err error) {
 	b, err := r.branch(rows, limits)

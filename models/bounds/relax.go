@@ -193,7 +193,6 @@ func (s *stage) between(l, u float64) (lower, upper line) {
 	return both, both
 }
 
-// sums are the matrices of a stage's sums.
 type sums struct {
 	all, positive  []float32
 	blocks, values int

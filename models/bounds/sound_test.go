@@ -61,11 +61,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 				for i := range x {
 					x[i] = min(max(float32(rng.NormFloat64()), -2), 2)
 				}
-				k := min(n.Classes(), 40)
-				rows := make([]float64, 0, 2*k*n.Classes())
-				for _, row := range slices.Collect(slices.Chunk(identity(n.Classes()), n.Classes()))[:2*k] {
-					rows = append(rows, row...)
-				}
+				rows := identity(n.Classes())[:2*min(n.Classes(), 40)*n.Classes()]
 				for _, norm := range norms {
 					region := Ball(x, norm, 0.1*float64(1+rng.IntN(8)), -2, 2)
 					y := run(drawn(region, rng, 300))[0].Data

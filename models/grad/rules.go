@@ -56,7 +56,6 @@ func init() { // init breaks the cycle rules → Backward → rules
 	}
 }
 
-// ruleOf returns an operator's gradient rule, or nil.
 func ruleOf(op string) Rule {
 	traits := onnx.TraitsOf(op)
 	switch {

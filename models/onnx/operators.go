@@ -59,7 +59,6 @@ func TraitsOf(op string) Traits { return operators[op] }
 // Operators lists the standard operators that models may have, sorted. Some are accepted only on constants or shapes.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
 
-// operators is the table of operators.
 var operators map[string]Traits
 
 func init() { // init breaks the cycle operators → shape rules → operators

@@ -223,7 +223,6 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 	return o, err
 }
 
-// error adds the file's name to an error.
 func (o *Original) error(err error) error {
 	return fmt.Errorf("%s as it lies: %s", o.session.name, oneLine(err))
 }

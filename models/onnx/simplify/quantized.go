@@ -23,7 +23,6 @@ type quantization struct {
 	guessed bool // the kind
 }
 
-// bytes reports whether the integers have 8 bits.
 func (q *quantization) bytes() bool { return q.kind == onnx.Int8 || q.kind == onnx.Uint8 }
 
 // span are the least and the largest integer less its zero point.

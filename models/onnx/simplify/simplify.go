@@ -118,7 +118,6 @@ func onData(g *onnx.Graph) (nodes []*onnx.Node) {
 	return nodes
 }
 
-// supported asks whether every node has a rule.
 func supported(nodes []*onnx.Node) error {
 	training := func(n *onnx.Node) bool { return n.Op == "BatchNormalization" && n.Int("training_mode", 0) == 1 }
 	if i := slices.IndexFunc(nodes, training); i >= 0 {

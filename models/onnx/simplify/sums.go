@@ -20,7 +20,6 @@ type sum struct {
 	open   bool         // an Add behind it joins it
 }
 
-// leaves reports whether it may leave int32.
 func (a *sum) leaves() bool { return a.lo < math.MinInt32 || a.hi > math.MaxInt32 }
 
 // summed notes which sums ONNX Runtime computes in int32, and writes those that may leave it. It reports true where it
