@@ -33,9 +33,9 @@ func TestTerms(t *testing.T) {
 		{"GlobalAveragePool", "GlobalAveragePool x → y", []int64{2, 3, 3}, []int64{2, 1, 1}, 16},
 		{"AveragePool", "AveragePool x → y kernel_shape=3,2", []int64{1, 5, 5}, []int64{1, 3, 4}, 0},
 		{"CumSum", "a=1,; CumSum x a → y", []int64{5}, []int64{5}, 0},
-		{"Resize", "z=1,1,4,6; Resize x _ _ z → y mode=linear", []int64{1, 2, 2}, []int64{1, 4, 6}, 16 + 6},
+		{"Resize", "z=4,6; Resize x _ _ z → y mode=linear axes=2,3", []int64{1, 2, 2}, []int64{1, 4, 6}, 16 + 6},
 	} {
-		g := onnxtest.Open(t, onnxtest.New(17, append([]int64{-1}, c.in...)...).Node(c.nodes).
+		g := onnxtest.Open(t, onnxtest.New(18, append([]int64{-1}, c.in...)...).Node(c.nodes).
 			Bytes(append([]int64{-1}, c.out...)...))
 		var terms [2]int64
 		for _, n := range g.Nodes {

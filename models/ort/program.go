@@ -39,9 +39,6 @@ type Program struct {
 	buffers []map[int]*buffers
 }
 
-// Inputs returns the inputs in the order in which Run takes them.
-func (p *Program) Inputs() []Port { return p.inputs }
-
 // Outputs returns the outputs in the order in which Run takes them.
 func (p *Program) Outputs() []Port { return p.outputs }
 

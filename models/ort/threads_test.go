@@ -39,7 +39,7 @@ func TestResultsDoNotDependOnThePool(t *testing.T) {
 				p := NewPool(c[0], c[1], Threads(c[2]))
 				prog := must.Get(p.Compile(name, model, opts...))(t)
 				each(p, n, func(id int) {
-					in := room(prog.Inputs())
+					in := room(prog.inputs)
 					in[0] = image(id, len(in[0]))
 					for _, label := range in[1:] {
 						label[id%len(label)] = 1
