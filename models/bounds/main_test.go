@@ -125,8 +125,8 @@ func products[T float32 | float64](rows []float64, k int, outputs []T) (values [
 func beaten[T float32 | float64](outputs []T, rows []float64, proven []Bound) error {
 	for i, value := range products(rows, len(rows)/len(proven), outputs) {
 		if b := proven[i%len(proven)]; !(value >= b.Least()) {
-			return fmt.Errorf("point %d: row %d is %.9g, proven was %.9g less %.3g", i/len(proven), i%len(proven), value,
-				b.Value, b.Slack)
+			return fmt.Errorf("point %d: row %d is %.9g, proven was %.9g less %.3g", i/len(proven), i%len(proven),
+				value, b.Value, b.Slack)
 		}
 	}
 	return nil

@@ -77,8 +77,8 @@ var networks = map[string]func(n network, x string) (y string, boundaries, cuts 
 		pooled, features, logits := n.classify(scaled)
 		return logits, []string{stem, features}, []string{stem, open, scaled, pooled, features, logits}
 	},
-	// Inside a residual block there is no cut, with an identity shortcut or a projection. The boundary is the join, or its
-	// activation if nothing else reads the join.
+	// Inside a residual block there is no cut, with an identity shortcut or a projection. The boundary is the join, or
+	// its activation if nothing else reads the join.
 	"shortcuts": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		open := n.Op("Relu", stem)

@@ -158,8 +158,8 @@ func TestHostileConstants(t *testing.T) {
 		"a remainder of the least": {onConstants(18).Node("z=-1; Mod l z → a; Cast a → k to=1").
 			Tensor(onnxtest.IntTensor("l", []int64{3}, math.MinInt64, 0, 1)), ""},
 		"a giant tile": {onConstants(18).Node("n=1000000000,; Tile w n → a; ReduceMax a → k"), `Tile "a"`},
-		"no end": {onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("Loop _ c w → k", "body", loop("Identity v → v2")),
-			`node Loop "k"`},
+		"no end": {onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).
+			Node("Loop _ c w → k", "body", loop("Identity v → v2")), `node Loop "k"`},
 		"a weight of another rank": {onConstants(13).Node("q[1,1,2,2]=1.0; ConvTranspose q w → a; ReduceMax a → k"),
 			`ConvTranspose "a"`},
 	} {
