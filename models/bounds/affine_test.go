@@ -8,83 +8,56 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
-	"selfheal/models/ort"
 )
 
 // An operator's terms are as many as an output adds up of inputs, and an input gives to outputs: the numbers that are
 // not 0 in a row and in a column of its matrix, or at most 16 more where sizes alone tell.
 func TestTerms(t *testing.T) {
 	testinput.Runtime(t)
-	ones := func(f onnxtest.File, shape ...int64) onnxtest.File {
-		w := make([]float32, onnx.Shape(shape).Items())
-		for i := range w {
-			w[i] = 1 + float32(i)/8
-		}
-		return f.Floats("w", shape, w...)
-	}
 	for _, c := range []struct {
-		name, op string
-		file     onnxtest.File
-		shape    []int64 // of an item
-		slack    int64
+		op, nodes string
+		in, out   []int64 // shapes of an item
+		slack     int64
 	}{
-		{"convolution", "Conv", ones(onnxtest.New(17, -1, 2, 5, 5), 3, 2, 3, 2).Node("Conv x w → y"),
-			[]int64{3, 3, 4}, 0},
-		{"of groups", "Conv", ones(onnxtest.New(17, -1, 4, 5, 5), 6, 2, 2, 2).Node("Conv x w → y group=2"),
-			[]int64{6, 4, 4}, 0},
-		{"transposed", "ConvTranspose", ones(onnxtest.New(17, -1, 2, 4, 4), 2, 3, 2, 3).Node("ConvTranspose x w → y"),
-			[]int64{3, 5, 6}, 0},
-		{"transposed, of groups", "ConvTranspose", ones(onnxtest.New(17, -1, 4, 4, 4), 4, 3, 2, 2).
-			Node("ConvTranspose x w → y group=2"), []int64{6, 5, 5}, 0},
-		{"Gemm", "Gemm", ones(onnxtest.New(17, -1, 4), 4, 3).Node("Gemm x w → y"), []int64{3}, 0},
-		{"Gemm, transposed", "Gemm", ones(onnxtest.New(17, -1, 4), 3, 4).Node("Gemm x w → y transB=1"), []int64{3}, 0},
-		{"MatMul", "MatMul", ones(onnxtest.New(17, -1, 2, 4), 4, 3).Node("MatMul x w → y"), []int64{2, 3}, 0},
-		{"MatMul from the left", "MatMul", ones(onnxtest.New(17, -1, 4, 2), 3, 4).Node("MatMul w x → y"),
-			[]int64{3, 2}, 0},
-		{"MatMul from the left by a batch", "MatMul", ones(onnxtest.New(17, -1, 2, 4, 1), 2, 3,
-			4).Node("MatMul w x → y"),
-			[]int64{2, 3, 1}, 1},
-		{"MatMul by a batch", "MatMul", ones(onnxtest.New(17, -1, 2, 1, 4), 2, 4, 3).Node("MatMul x w → y"),
-			[]int64{2, 1, 3}, 1},
-		{"mean", "GlobalAveragePool", onnxtest.New(17, -1, 2, 3, 3).Node("GlobalAveragePool x → y"),
-			[]int64{2, 1, 1}, 16},
-		{"means", "AveragePool", onnxtest.New(17, -1, 1, 5, 5).Node("AveragePool x → y kernel_shape=3,2"),
-			[]int64{1, 3, 4}, 0},
-		{"running sum", "CumSum", onnxtest.New(17, -1, 5).Node("a=1,; CumSum x a → y"), []int64{5}, 0},
-		{"larger", "Resize", onnxtest.New(17, -1, 1, 2, 2).Floats("s", []int64{4}, 1, 1, 2, 3).
-			Node("Resize x _ s → y mode=linear"), []int64{1, 4, 6}, 16 + 6},
+		{"Conv", "w[3,2,3,2]=1.0; Conv x w → y", []int64{2, 5, 5}, []int64{3, 3, 4}, 0},
+		{"Conv", "w[6,2,2,2]=1.0; Conv x w → y group=2", []int64{4, 5, 5}, []int64{6, 4, 4}, 0},
+		{"ConvTranspose", "w[2,3,2,3]=1.0; ConvTranspose x w → y", []int64{2, 4, 4}, []int64{3, 5, 6}, 0},
+		{"ConvTranspose", "w[4,3,2,2]=1.0; ConvTranspose x w → y group=2", []int64{4, 4, 4}, []int64{6, 5, 5}, 0},
+		{"Gemm", "w[4,3]=1.0; Gemm x w → y", []int64{4}, []int64{3}, 0},
+		{"Gemm", "w[3,4]=1.0; Gemm x w → y transB=1", []int64{4}, []int64{3}, 0},
+		{"MatMul", "w[4,3]=1.0; MatMul x w → y", []int64{2, 4}, []int64{2, 3}, 0},
+		{"MatMul", "w[3,4]=1.0; MatMul w x → y", []int64{4, 2}, []int64{3, 2}, 0},
+		{"MatMul", "w[2,3,4]=1.0; MatMul w x → y", []int64{2, 4, 1}, []int64{2, 3, 1}, 1},
+		{"MatMul", "w[2,4,3]=1.0; MatMul x w → y", []int64{2, 1, 4}, []int64{2, 1, 3}, 1},
+		{"GlobalAveragePool", "GlobalAveragePool x → y", []int64{2, 3, 3}, []int64{2, 1, 1}, 16},
+		{"AveragePool", "AveragePool x → y kernel_shape=3,2", []int64{1, 5, 5}, []int64{1, 3, 4}, 0},
+		{"CumSum", "a=1,; CumSum x a → y", []int64{5}, []int64{5}, 0},
+		{"Resize", "z=4,6; Resize x _ _ z → y mode=linear axes=2,3", []int64{1, 2, 2}, []int64{1, 4, 6}, 16 + 6},
 	} {
-		g := onnxtest.Open(t, c.file.Bytes(append([]int64{-1}, c.shape...)...))
+		g := onnxtest.Open(t, onnxtest.New(18, append([]int64{-1}, c.in...)...).Node(c.nodes).
+			Bytes(append([]int64{-1}, c.out...)...))
 		var terms [2]int64
 		for _, n := range g.Nodes {
-			if row, ok := affineOperators[n.Op]; ok && n.Op == c.op {
-				terms[0], terms[1] = row.terms(g, n)
+			if n.Op == c.op {
+				terms[0], terms[1] = affineOperators[n.Op].terms(g, n)
 			}
 		}
-		rows, columns := map[int]int64{}, map[int]int64{}
-		s := must.Get(ort.Open(c.name, must.Get(g.Encode())(t)))(t)
-		in := g.Inputs[0].Shape.Single()
-		for i := range int(in.Items()) {
-			x := make([]float32, in.Items())
-			x[i] = 1
-			y := must.Get(s.Run([]ort.Tensor{{Shape: in, Data: x}}))(t)
-			for j, v := range y[0].Data {
-				if v != 0 {
-					rows[j]++
-					columns[i]++
-				}
+		in, out := int(g.Inputs[0].Shape.Items()), int(g.Outputs[0].Shape.Items())
+		units := make([]float32, in*in)
+		for i := range in {
+			units[i*in+i] = 1
+		}
+		rows, columns := make([]int64, out), make([]int64, in)
+		for i, v := range asked(t, g)(units)[0].Data {
+			if v != 0 {
+				rows[i%out]++
+				columns[i/out]++
 			}
 		}
-		s.Close()
-		for k, all := range []map[int]int64{rows, columns} {
-			most := int64(0)
-			for _, n := range all {
-				most = max(most, n)
-			}
+		for k, most := range []int64{slices.Max(rows), slices.Max(columns)} {
 			if terms[k] < most || terms[k] > most+c.slack {
-				t.Errorf("%s: %d terms, forward and backward %v, of which %d are not 0", c.name, terms[k], terms, most)
+				t.Errorf("%s: %d terms, forward and backward %v, of which %d are not 0", c.nodes, terms[k], terms, most)
 			}
 		}
 	}

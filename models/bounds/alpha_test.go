@@ -18,11 +18,7 @@ import (
 func TestGradientOfFreeSlopes(t *testing.T) {
 	for _, name := range []string{"residual", "joined", "pooled"} {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, 0)
-		rng := rand.New(rand.NewPCG(5, 6))
-		x := make([]float32, n.size(n.input))
-		for i := range x {
-			x[i] = rng.Float32()
-		}
+		x := uniform(rand.New(rand.NewPCG(5, 6)), n.size(n.input))
 		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.05, 0, 1)))(t)
 		cutting := must.Get(root.branch([]float64{1, -1, 0.5, -0.25, 0}, []float64{math.Inf(1)}))(t)
 		p := cutting.proof

@@ -187,7 +187,6 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 	return w.p, err
 }
 
-// port adds an input to the program.
 func (w *walk) port(kind portKind, s *stage, shape onnx.Shape) string {
 	w.p.ports = append(w.p.ports, port{kind, s, shape})
 	return w.Input(fmt.Sprintf("stage %d, %d", s.index, kind), shape)

@@ -32,9 +32,9 @@
 package bounds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -127,17 +127,12 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
-	special, err := n.steps()
-	if err != nil {
-		return nil, err
-	}
-	wraps, err := n.wraps()
-	if err != nil {
+	special := map[*onnx.Node]*stage{}
+	if err := cmp.Or(n.steps(special), n.wraps(special)); err != nil {
 		return nil, err
 	}
 	fold(n.graph)
-	maps.Copy(special, wraps)
-	maps.Copy(special, n.multiplied())
+	n.multiplied(special)
 	n.relay(special)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
@@ -216,14 +211,13 @@ func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	if n, err = prepare(g, unit); err != nil {
 		return nil, err
 	}
-	if err := n.open(); err != nil {
+	if err = n.open(); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
 	}
 	return n, nil
 }
 
-// open makes the programs.
 func (n *Network) open() (err error) {
 	for _, t := range n.targets() {
 		if t.segment, err = n.newSegment(t.tensor); err == nil {
@@ -297,9 +291,8 @@ func insert(g *onnx.Graph, at int, prefix string, build func(b *onnx.Builder) st
 	return tensor
 }
 
-// multiplied returns the stages of the nodes that multiply two tensors which both depend on the network's input.
-func (n *Network) multiplied() map[*onnx.Node]*stage {
-	stages := map[*onnx.Node]*stage{}
+// multiplied makes stages of the nodes that multiply two tensors which both depend on the network's input.
+func (n *Network) multiplied(stages map[*onnx.Node]*stage) {
 	_, active := n.graph.Reached(n.input)
 	for _, node := range slices.Clone(n.graph.Nodes) {
 		if node.Op != "Mul" || !active[node.Inputs[0]] || !active[node.Inputs[1]] {
@@ -311,7 +304,6 @@ func (n *Network) multiplied() map[*onnx.Node]*stage {
 			stages[node] = &stage{target: target{tensor: joined}, product: p}
 		}
 	}
-	return stages
 }
 
 // relay puts an Identity, which becomes a stage, behind each matrix product that affine operators read. The error of a

@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
-	"selfheal/internal/testinput"
 	"selfheal/models/onnx/simplify"
-	"selfheal/models/ort"
 )
 
 // A linear bound where another one is at most 0 is below the least value there, which for a box is a fractional
@@ -119,35 +117,17 @@ func knapsack(f, g Linear, box Region) float64 {
 // No point's values leave the ranges of a domain that holds it, and no bound of a domain is beaten, among points whose
 // row is as low as is assumed.
 func TestNoPointLeavesARange(t *testing.T) {
-	testinput.Runtime(t)
-	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
+	for _, name := range cuttable {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
 		run := observed(t, n)
 		rng := rand.New(rand.NewPCG(43, 44))
-		x := make([]float32, n.size(n.input))
-		k := n.Classes()
 		held, narrowed := 0, 0
-		for trial := range 6 {
-			for i := range x {
-				x[i] = rng.Float32()
-			}
-			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.03, 0.25, 1.2}[trial%3], 0, 1)
-			row := make([]float64, k)
-			for j := range row {
-				row[j] = rng.NormFloat64()
-			}
+		for _, region := range balls(n, rng, narrow) {
+			row := normals(rng, n.Classes())
 			root := must.Get(must.Get(n.Root(t.Context(), region))(t).refine(t.Context()))(t)
 			whole := must.Get(root.Part(t.Context(), row, nil))(t).Bounds[0].Least()
-			points := make([]float32, 2000*len(x))
-			drawn(region, rng, points)
-			out := run(points)
-			values := make([]float64, 2000)
-			for p := range values {
-				for j, v := range row {
-					values[p] += v * float64(out[0].Data[p*k+j])
-				}
-			}
-			least := slices.Sorted(slices.Values(values))[40] // the row of some points is below its limit
+			out := run(region, rng, 2000)
+			least := slices.Sorted(slices.Values(products(row, len(row), out[0].Data)))[40] // some are below the limit
 			b := must.Get(root.branch(row, []float64{least}))(t)
 			part := b.whole()
 			must.Do(t, b.bound(t.Context(), climb{alphaSteps, alphaRate}, part))
@@ -158,8 +138,7 @@ func TestNoPointLeavesARange(t *testing.T) {
 				if len(part.worst) == 0 {
 					break
 				}
-				halves := []*domain{b.cutAt(part, part.worst[0], true), b.cutAt(part, part.worst[0], false)}
-				must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
+				halves := b.halves(t, part)
 				left := undecided(halves)
 				if len(left) == 0 {
 					break
@@ -172,7 +151,7 @@ func TestNoPointLeavesARange(t *testing.T) {
 					narrowed++
 				}
 				for _, half := range halves {
-					held += b.hold(t, name, half, out, values, least+b.assumed)
+					held += b.hold(t, name, half, out, least+b.assumed)
 				}
 			}
 		}
@@ -181,40 +160,6 @@ func TestNoPointLeavesARange(t *testing.T) {
 			t.Errorf("%s: %d points held, %d domains narrowed", name, held, narrowed)
 		}
 	}
-}
-
-// hold holds those of some points that a domain has and whose row is at most a limit against what is known of it.
-func (b *branching) hold(t *testing.T, name string, d *domain, out []ort.Tensor, values []float64,
-	most float64) (held int) {
-	t.Helper()
-points:
-	for p, value := range values {
-		if value > most {
-			continue
-		}
-		z := func(stage, j int) float64 {
-			return float64(out[1+stage].Data[p*b.size(b.stages[stage].tensor)+j])
-		}
-		for _, c := range d.cuts {
-			if v := z(c.stage, c.value); c.above && v < c.at || !c.above && v > c.at {
-				continue points
-			}
-		}
-		if held++; d.lacks < 0 || value < d.bounds[0].Least() {
-			t.Fatalf("%s, %d cuts: %.9g at a point, proven was %.9g, and that it lacks %g", name, len(d.cuts), value,
-				d.bounds[0].Least(), d.lacks)
-		}
-		for i, r := range d.ranges {
-			for k := range r.lower {
-				v := z(i, b.known[i].own.bending[k])
-				if v < float64(r.lower[k]) || v > float64(r.upper[k]) {
-					t.Fatalf("%s, %d cuts, stage %d: %g at a point, proven was [%g, %g]", name, len(d.cuts), i, v,
-						r.lower[k], r.upper[k])
-				}
-			}
-		}
-	}
-	return held
 }
 
 // A region has as many values as the input, from a finite number to one that is no smaller, and a radius.

@@ -65,11 +65,19 @@ type relaxation struct {
 
 // Rows returns lower bounds of rows·output, for rows [rows × classes], over a region.
 func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64) ([]Bound, error) {
-	p := &proof{Network: n, region: region}
-	if method == AlphaCROWN && len(n.free.free) > 0 {
-		p.steps = alphaSteps
+	steps := 0
+	if method == AlphaCROWN {
+		steps = alphaSteps
 	}
-	return p.rows(ctx, method, rows, nil)
+	return n.prove(region, steps).rows(ctx, method, rows, nil)
+}
+
+// prove begins a proof with so many steps for the slopes, if there are any to optimise.
+func (n *Network) prove(region Region, steps int) *proof {
+	if len(n.free.free) == 0 {
+		steps = 0
+	}
+	return &proof{Network: n, region: region, steps: steps}
 }
 
 // Part is the proof of rows over a region.
@@ -87,10 +95,7 @@ type ends struct{ lower, upper []float32 }
 // for the best bounds so far.
 func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part,
 	enough func([]Bound) bool) (*Part, error) {
-	p := &proof{Network: n, region: region}
-	if len(n.free.free) > 0 {
-		p.steps = partSteps
-	}
+	p := n.prove(region, partSteps)
 	if whole != nil {
 		p.whole = whole.inner
 	}

@@ -56,14 +56,11 @@ type Root struct {
 
 // Root bounds the stages' inputs over a region.
 func (n *Network) Root(ctx context.Context, region Region) (*Root, error) {
-	p := &proof{Network: n, region: region, cutting: n.Cuttable()}
-	if len(n.free.free) > 0 {
-		p.steps = alphaSteps
-	}
+	p := n.prove(region, alphaSteps)
+	p.cutting = n.Cuttable()
 	return p.root(ctx)
 }
 
-// root bounds the stages' inputs.
 func (p *proof) root(ctx context.Context) (*Root, error) {
 	n := p.Network
 	out, err := p.inner(ctx, AlphaCROWN)
@@ -226,7 +223,6 @@ func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, 
 	return cmp.Or(r.refined, r).grow(ctx, rows, limits, &tree.Tree[*domain]{Workers: workers, Count: count})
 }
 
-// grow grows a tree of cuts of rows.
 func (r *Root) grow(ctx context.Context, rows, limits []float64, grown *tree.Tree[*domain]) (nearest []Bound,
 	proven bool, err error) {
 	b, err := r.branch(rows, limits)

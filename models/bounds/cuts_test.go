@@ -8,30 +8,19 @@ import (
 	"time"
 
 	"selfheal/internal/must"
-	"selfheal/internal/testinput"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
 // No point on its sides of some kinks beats a bound of these cuts, and cuts at the worst kinks raise bounds.
 func TestNoPointBeatsACut(t *testing.T) {
-	testinput.Runtime(t)
-	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
+	for _, name := range cuttable {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
 		run := observed(t, n) // which decides the sides
 		rng := rand.New(rand.NewPCG(31, 32))
-		x := make([]float32, n.size(n.input))
 		held, raised, cutAt := 0, 0, 0
-		for trial := range 6 {
-			for i := range x {
-				x[i] = rng.Float32()
-			}
-			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.1, 0.8, 4}[trial%3], 0, 1)
-			row := make([]float64, n.Classes())
-			for j := range row {
-				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
-			}
+		for trial, region := range balls(n, rng, wide) {
+			row := normals(rng, n.Classes()) // no float32: the bounds, of cuts too, have slack for its rounding
 			root := must.Get(n.Root(t.Context(), region))(t)
 			if trial >= 3 {
 				root = must.Get(root.refine(t.Context()))(t)
@@ -43,9 +32,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 				if len(part.worst) == 0 {
 					break
 				}
-				halves := []*domain{b.cutAt(part, part.worst[0], true), b.cutAt(part, part.worst[0], false)}
-				must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
-				half := halves[rng.IntN(2)]
+				half := b.halves(t, part)[rng.IntN(2)]
 				_, apart := b.seedsOf(half)
 				if rounded := apart[0]; !(rounded > 0 && half.bounds[0].Slack >= rounded) {
 					t.Fatalf("%s: a slack of %g, rounding the row takes %g", name, half.bounds[0].Slack, rounded)
@@ -54,26 +41,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 					raised++
 				}
 				part = half
-				points := make([]float32, 400*len(x))
-				drawn(region, rng, points)
-				out := run(points)
-			points:
-				for p := range 400 {
-					for _, c := range part.cuts {
-						z := out[1+c.stage].Data[p*n.size(n.stages[c.stage].tensor)+c.value]
-						if c.above && float64(z) < c.at || !c.above && float64(z) > c.at {
-							continue points
-						}
-					}
-					value := 0.0
-					for j, v := range row {
-						value += v * float64(out[0].Data[p*len(row)+j])
-					}
-					if held++; !(value >= part.bounds[0].Least()) {
-						t.Fatalf("%s, %d cuts: %.9g, proven was %.9g", name, len(part.cuts), value,
-							part.bounds[0].Least())
-					}
-				}
+				held += b.hold(t, name, part, run(region, rng, 400), math.Inf(1))
 			}
 		}
 		t.Logf("%s: %d points on their sides, %d of %d cuts raised the bound", name, held, raised, cutAt)
@@ -83,44 +51,69 @@ func TestNoPointBeatsACut(t *testing.T) {
 	}
 }
 
-// observed runs a network on points: its outputs, and the inputs of its stages.
-func observed(t *testing.T, n *Network) func(points []float32) []ort.Tensor {
+// cuttable are the goldens' networks whose regions can be cut.
+var cuttable = []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"}
+
+func normals(rng *rand.Rand, count int) []float64 {
+	v := make([]float64, count)
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	return v
+}
+
+// halves cuts a domain at its worst place and bounds both sides.
+func (b *branching) halves(t *testing.T, d *domain) []*domain {
 	t.Helper()
-	g := n.graph.Clone()
-	for _, s := range n.stages {
-		g.Outputs = append(g.Outputs, onnx.Value{Name: s.tensor, DType: onnx.Float, Shape: g.Shapes[s.tensor]})
+	halves := []*domain{b.cutAt(d, d.worst[0], true), b.cutAt(d, d.worst[0], false)}
+	must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
+	return halves
+}
+
+// hold holds those of some points that a domain has and whose row is at most a limit against what is known of it.
+func (b *branching) hold(t *testing.T, name string, d *domain, out []ort.Tensor, most float64) (held int) {
+	t.Helper()
+points:
+	for p, value := range products(b.numbers, b.Classes(), out[0].Data) {
+		if value > most {
+			continue
+		}
+		z := func(stage, j int) float64 {
+			return float64(out[1+stage].Data[p*b.size(b.stages[stage].tensor)+j])
+		}
+		for _, c := range d.cuts {
+			if v := z(c.stage, c.value); c.above && v < c.at || !c.above && v > c.at {
+				continue points
+			}
+		}
+		if held++; d.lacks < 0 || value < d.bounds[0].Least() {
+			t.Fatalf("%s, %d cuts: %.9g at a point, proven was %.9g, and that it lacks %g", name, len(d.cuts), value,
+				d.bounds[0].Least(), d.lacks)
+		}
+		for i, r := range d.ranges {
+			for k := range r.lower {
+				v := z(i, b.known[i].own.bending[k])
+				if v < float64(r.lower[k]) || v > float64(r.upper[k]) {
+					t.Fatalf("%s, %d cuts, stage %d: %g at a point, proven was [%g, %g]", name, len(d.cuts), i, v,
+						r.lower[k], r.upper[k])
+				}
+			}
+		}
 	}
-	run := must.Get(ort.OpenGraph(g))(t)
-	t.Cleanup(func() { run.Close() })
-	return func(points []float32) []ort.Tensor {
-		shape := append([]int64{int64(len(points) / n.size(n.input))}, n.graph.Shapes[n.input][1:]...)
-		return must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: points}}))(t)
-	}
+	return held
 }
 
 // Rows that cannot be at their limits together are told so by a weighted sum of them, and rows that can be are not.
 func TestRowsTogether(t *testing.T) {
-	testinput.Runtime(t)
 	n := prepared(t, "testdata/residual.onnx", simplify.Options{}, Unit)
-	run := must.Get(ort.OpenGraph(n.graph))(t)
-	defer run.Close()
-	rng := rand.New(rand.NewPCG(33, 34))
+	run, rng := asked(t, n.graph), rand.New(rand.NewPCG(33, 34))
 	k := n.Classes()
 	for trial := range 6 {
-		x := make([]float32, n.size(n.input))
-		for i := range x {
-			x[i] = rng.Float32()
+		x, rows := uniform(rng, n.size(n.input)), normals(rng, k)
+		for _, v := range rows[:k] {
+			rows = append(rows, -2*v)
 		}
-		rows, at := make([]float64, 2*k), make([]float64, 2)
-		shape := append([]int64{1}, n.graph.Shapes[n.input][1:]...)
-		y := must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: x}}))(t)[0].Data
-		for j := range k {
-			rows[j] = rng.NormFloat64()
-			rows[k+j] = -2 * rows[j]
-			for i := range at {
-				at[i] += rows[i*k+j] * float64(y[j])
-			}
-		}
+		at := products(rows, k, run(x)[0].Data)
 		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.3, 0, 1)))(t)
 		for _, short := range []float64{-0.1, 0.1} {
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)

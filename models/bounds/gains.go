@@ -65,7 +65,6 @@ func (g *gains) best(of []candidate) (best candidate) {
 	return best
 }
 
-// learn records what cuts have gained.
 func (g *gains) learn(halves []*domain) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -128,7 +128,6 @@ func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 		}
 		sums.set(o, above, below-above, -inner, 2*inner)
 	}
-	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 }
 
 // product is a Mul of two tensors: the places of each value's factors in both, which are joined as the stage's input.
@@ -168,11 +167,7 @@ func (p *product) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 		slopes[o], steps[o], others[o] = r.upper[j], float32(lb-ub), r.lower[i]
 		step, reachA, reachB := float64(steps[o]), max(-la, ua), max(-lb, ub)
 		above, below := -la*ub, -la*lb-math.Abs(lb-ub-step)*reachA
-		corners := [4]float64{la * lb, la * ub, ua * lb, ua * ub}
-		low, high := corners[0], corners[0]
-		for _, c := range corners {
-			low, high = min(low, c), max(high, c)
-		}
+		low, high := min(la*lb, la*ub, ua*lb, ua*ub), max(la*lb, la*ub, ua*lb, ua*ub)
 		wrong := 4 * unit * max(-low, high)
 		r.out.Lower[o], r.out.Upper[o] = down(low-wrong), up(high+wrong)
 		// Coefficients are added up with those of other values and readers at one place.
@@ -185,5 +180,4 @@ func (p *product) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 			2*wrong+(math.Abs(ub+step)+math.Abs(ub))*wrongA+2*math.Abs(la)*wrongB)
 	}
 	r.ports[slopePort], r.ports[stepPort], r.ports[otherSlopePort] = slopes, steps, others
-	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 }

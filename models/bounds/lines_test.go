@@ -5,11 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
-	"selfheal/models/ort"
 )
 
 // activationNodes are the activations' networks.
@@ -32,15 +30,12 @@ func eachActivation(t *testing.T, f func(t *testing.T, a activation, run func(x 
 	try := func(name, nodes string, of func(g *onnx.Graph, n *onnx.Node) (activation, bool)) {
 		t.Run(name, func(t *testing.T) {
 			g := onnxtest.Open(t, onnxtest.New(20, -1, 1).Node(nodes).Bytes(-1, 1))
-			s := must.Get(ort.Open(name, must.Get(g.Encode())(t)))(t)
-			defer s.Close()
+			run := asked(t, g)
 			a, ok := of(g, g.Nodes[len(g.Nodes)-1])
 			if !ok {
 				t.Fatal("has no bounds")
 			}
-			f(t, a, func(x []float32) []float32 {
-				return must.Get(s.Run([]ort.Tensor{{Shape: []int64{int64(len(x)), 1}, Data: x}}))(t)[0].Data
-			})
+			f(t, a, func(x []float32) []float32 { return run(x)[0].Data })
 		})
 	}
 	for op, of := range activations {

@@ -7,30 +7,21 @@ import (
 	"time"
 
 	"selfheal/internal/must"
-	"selfheal/internal/testinput"
 	"selfheal/internal/tree"
 	"selfheal/models/onnx/simplify"
 )
 
 // No point's values leave the bounds of the stages' inputs that are refined, and these are tighter than CROWN's.
 func TestRefine(t *testing.T) {
-	testinput.Runtime(t)
-	for _, name := range []string{"residual", "pooled", "mixed", "tanh", "sigmoid", "gated"} {
+	for _, name := range cuttable {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
 		run := observed(t, n)
 		rng := rand.New(rand.NewPCG(41, 42))
-		x := make([]float32, n.size(n.input))
 		tighter, all := 0, 0
-		for trial := range 6 {
-			for i := range x {
-				x[i] = rng.Float32()
-			}
-			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.1, 0.8, 4}[trial%3], 0, 1)
+		for _, region := range balls(n, rng, wide) {
 			root := must.Get(n.Root(t.Context(), region))(t)
 			refined := must.Get(root.refine(t.Context()))(t)
-			points := make([]float32, 400*len(x))
-			drawn(region, rng, points)
-			out := run(points)
+			out := run(region, rng, 400)
 			for i, s := range n.stages {
 				was, is := root.proof.known[i], refined.proof.known[i]
 				size := n.size(s.tensor)

@@ -7,6 +7,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	size := p.size(s.output())
 	r.out = Region{Lower: make([]float32, size), Upper: make([]float32, size)}
 	sums := newSums(size, p.unit)
+	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 	var rows *rowSums
 	if p.steps > 0 && s.free != nil {
 		rows = &rowSums{newSums(size, p.unit), newSums(size, p.unit)}
@@ -20,9 +21,9 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		return
 	}
 	slopes, steps := make([]float32, size), make([]float32, size)
-	var own *ownLines
+	r.ports[slopePort], r.ports[stepPort] = slopes, steps
 	if p.cutting && s.cuttable() {
-		own = newOwnLines(s, r, slopes, p.unit)
+		r.own = newOwnLines(s, r, slopes, p.unit)
 	}
 	for j := range size {
 		l, u := float64(r.lower[j]), float64(r.upper[j])
@@ -44,8 +45,8 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
 		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with other readers of the input
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
-		if own != nil {
-			own.set(j, slope, step, up(above.b), down(below.b), wrong, reach, s.bends(l, u) && !p.boxed(s))
+		if r.own != nil {
+			r.own.set(j, slope, step, up(above.b), down(below.b), wrong, reach, s.bends(l, u) && !p.boxed(s))
 		}
 		if rows != nil { // the steps may have any size up to the slopes' range
 			most := max(math.Abs(step), math.Abs(s.free[0]-slope), math.Abs(s.free[1]-slope))
@@ -56,8 +57,6 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-math.Abs(slope)*inner,
 			2*wrong+(math.Abs(slope+step)+math.Abs(slope))*inner)
 	}
-	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive}
-	r.own = own
 	if rows != nil {
 		r.ports[rowSumsPort], r.ports[rowStepSumsPort] = rows.output.all, rows.output.positive
 		r.ports[zerosPort], r.ports[wrongPort] = rows.input.all, rows.input.positive
@@ -194,7 +193,6 @@ func (s *stage) between(l, u float64) (lower, upper line) {
 	return both, both
 }
 
-// sums are the matrices of a stage's sums.
 type sums struct {
 	all, positive  []float32
 	blocks, values int

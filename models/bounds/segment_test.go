@@ -8,7 +8,6 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
-	"selfheal/models/ort"
 )
 
 // A sum rounds as often as it has terms that are not 0, and the runtime's values differ by no more.
@@ -35,11 +34,8 @@ func TestZerosRoundNothing(t *testing.T) {
 	region := Box(lower, upper)
 	out := must.Get((&proof{Network: n, region: region}).inner(t.Context(), IBP))(t)
 	const other = outputs + 1 + 8 // of coefficients, readers and folded constants
-	points := make([]float32, 1000*values)
-	drawn(region, rng, points)
-	run := must.Get(ort.OpenGraph(b.G))(t)
-	defer run.Close()
-	y := must.Get(run.Run([]ort.Tensor{{Shape: onnx.Shape{1000, values}, Data: points}}))(t)[0].Data
+	points := drawn(region, rng, 1000)
+	y := asked(t, b.G)(points)[0].Data
 	for i := range outputs {
 		size := 0.0
 		for j := range live {

@@ -3,7 +3,6 @@ package bounds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -20,70 +19,6 @@ import (
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
-
-// drawn fills points of a region: corners of its box, moves along few axes, and points in between.
-func drawn(r Region, rng *rand.Rand, points []float32) {
-	size := len(r.Lower)
-	for p := range len(points) / size {
-		x := points[p*size : (p+1)*size]
-		share := []float64{1, 0.5, 2 / float64(size)}[p%3] // of the values that are moved to an end
-		for i := range x {
-			at := rng.Float32()
-			if rng.Float64() < share {
-				at = float32(rng.IntN(2))
-			}
-			x[i] = min(max(r.Lower[i]+at*(r.Upper[i]-r.Lower[i]), r.Lower[i]), r.Upper[i])
-			if r.Centre != nil && p%3 == 2 && rng.Float64() >= share {
-				x[i] = r.Centre[i]
-			}
-		}
-		if r.Centre == nil {
-			continue
-		}
-		d := 0.0
-		for i, v := range x {
-			d += math.Pow(math.Abs(float64(v)-float64(r.Centre[i])), r.P)
-		}
-		if d = math.Pow(d, 1/r.P); d > r.Epsilon { // back into the ball
-			for i := range x {
-				x[i] = r.Centre[i] + float32(0.999999*r.Epsilon/d)*(x[i]-r.Centre[i])
-			}
-		}
-	}
-}
-
-// beaten runs a network on points of a region and reports the first whose output is below its proved bound.
-func beaten(run *ort.Session, n *Network, points []float32, rows []float64, proven []Bound) error {
-	size, k := n.size(n.input), n.Classes()
-	count := len(points) / size
-	shape := append([]int64{int64(count)}, n.graph.Shapes[n.input][1:]...)
-	out, err := run.Run([]ort.Tensor{{Shape: shape, Data: points}})
-	if err != nil {
-		return err
-	}
-	for p := range count {
-		y := out[0].Data[p*k : (p+1)*k]
-		for r, b := range proven {
-			value := 0.0
-			for j, v := range rows[r*k : (r+1)*k] {
-				value += v * float64(y[j])
-			}
-			if !(value >= b.Least()) {
-				return fmt.Errorf("point %d: row %d is %.9g, proven was %.9g less %.3g", p, r, value, b.Value, b.Slack)
-			}
-		}
-	}
-	return nil
-}
-
-// identity returns rows for the least and the largest of each of k values.
-func identity(k int) []float64 {
-	rows := make([]float64, 2*k*k)
-	for j := range k {
-		rows[2*j*k+j], rows[(2*j+1)*k+j] = 1, -1
-	}
-	return rows
-}
 
 // No point beats a bound, for networks with every operator that there is a rule for: those of package grad's goldens.
 // An affine network takes every bound at the point that the bound names.
@@ -120,25 +55,19 @@ func TestNoPointBeatsABound(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				n := ready(t, g, Unit)
-				run := must.Get(ort.OpenGraph(g))(t)
-				defer run.Close()
+				run := asked(t, g)
 				rng := rand.New(rand.NewPCG(1, 2))
 				x := make([]float32, n.size(n.input))
 				for i := range x {
 					x[i] = min(max(float32(rng.NormFloat64()), -2), 2)
 				}
-				k := min(n.Classes(), 40)
-				rows := make([]float64, 0, 2*k*n.Classes())
-				for _, row := range slices.Collect(slices.Chunk(identity(n.Classes()), n.Classes()))[:2*k] {
-					rows = append(rows, row...)
-				}
-				points := make([]float32, 300*len(x))
+				rows := identity(n.Classes())[:2*min(n.Classes(), 40)*n.Classes()]
 				for _, norm := range norms {
 					region := Ball(x, norm, 0.1*float64(1+rng.IntN(8)), -2, 2)
-					drawn(region, rng, points)
+					y := run(drawn(region, rng, 300))[0].Data
 					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
 						proven := must.Get(n.Rows(context.Background(), method, region, rows))(t)
-						if err := beaten(run, n, points, rows, proven); err != nil {
+						if err := beaten(y, rows, proven); err != nil {
 							t.Fatalf("l%g, %s: %v", norm, method, err)
 						}
 						if len(n.stages) == 0 && method != AlphaCROWN {
@@ -256,7 +185,7 @@ func projected(t *testing.T) *onnx.Graph {
 }
 
 // tight checks that an affine network takes its bounds, up to slack.
-func tight(t *testing.T, n *Network, run *ort.Session, region Region, rows []float64,
+func tight(t *testing.T, n *Network, run func(points []float32) []ort.Tensor, region Region, rows []float64,
 	proven []Bound) {
 	t.Helper()
 	k := n.Classes()
@@ -268,11 +197,7 @@ func tight(t *testing.T, n *Network, run *ort.Session, region Region, rows []flo
 			seed[j] = float32(v)
 		}
 		must.Get(p.run(context.Background(), n.free, n.output.segment, make([]float32, k), seed, own))(t)
-		out := must.Get(run.Run([]ort.Tensor{{Shape: n.one(n.input), Data: own.at}}))(t)
-		value := 0.0
-		for j, v := range row {
-			value += v * float64(out[0].Data[j])
-		}
+		value := products(row, k, run(own.at)[0].Data)[0]
 		if math.Abs(value-b.Value) > b.Slack+1e-5*(1+math.Abs(value)) {
 			t.Errorf("row %d takes %.7g, its bound is %.7g less %.2g", r, value, b.Value, b.Slack)
 		}
@@ -294,21 +219,13 @@ func TestMillionPoints(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			n := prepared(t, file, simplify.Options{}, Unit)
-			run := must.Get(ort.Open("network", must.Get(n.graph.Encode())(t)))(t)
-			defer run.Close()
-			rng := rand.New(rand.NewPCG(3, 4))
-			x := make([]float32, n.size(n.input))
-			points, rows := make([]float32, 1000*len(x)), identity(n.Classes())
+			run, rng, rows := asked(t, n.graph), rand.New(rand.NewPCG(3, 4)), identity(n.Classes())
 			methods := []Method{IBP, CROWN, CROWN, AlphaCROWN}
 			for ball := range balls {
-				for i := range x {
-					x[i] = rng.Float32()
-				}
 				norm := []float64{1, 2, inf}[ball%3]
-				region := Ball(x, norm, math.Exp(6*rng.Float64()-6), 0, 1)
-				drawn(region, rng, points)
+				region := Ball(uniform(rng, n.size(n.input)), norm, math.Exp(6*rng.Float64()-6), 0, 1)
 				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows))(t)
-				if err := beaten(run, n, points, rows, proven); err != nil {
+				if err := beaten(run(drawn(region, rng, 1000))[0].Data, rows, proven); err != nil {
 					t.Fatalf("ball %d, l%g: %v", ball, norm, err)
 				}
 			}

@@ -7,10 +7,24 @@ import (
 	"selfheal/models/onnx"
 )
 
-// steps returns the stages of pairs of a QuantizeLinear and the following DequantizeLinear, as package simplify leaves
-// them with scales of 1.
-func (n *Network) steps() (map[*onnx.Node]*stage, error) {
-	g, stages := n.graph, map[*onnx.Node]*stage{}
+// stageFor appends a placeholder of a stage on x, which alone, or with the operator and constant behind it, writes the
+// tensor y.
+func stageFor(b *onnx.Builder, stages map[*onnx.Node]*stage, x string, f activation, y string, behind ...string) {
+	clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: []string{y}}
+	if len(behind) > 0 {
+		clip.Outputs[0] = b.G.Fresh(y + "/stage")
+	}
+	b.Append(clip)
+	if len(behind) > 0 {
+		b.Named(y, behind[0], clip.Outputs[0], behind[1])
+	}
+	stages[clip] = &stage{target: target{tensor: x}, activation: f}
+}
+
+// steps makes stages of pairs of a QuantizeLinear and the following DequantizeLinear, as package simplify leaves them
+// with scales of 1.
+func (n *Network) steps(stages map[*onnx.Node]*stage) error {
+	g := n.graph
 	made := g.Producers()
 	err := g.Rewrite(func(b *onnx.Builder, node *onnx.Node) bool {
 		q := made[node.Inputs[0]]
@@ -35,24 +49,20 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 		if f.free != nil { // its kink must lie at 0
 			x = b.Op("Sub", x, b.Float(float32(f.kink)))
 		}
-		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // a placeholder of the stage
 		if off := z - taken.Ints[0]; off == 0 {
-			b.Append(clip)
+			stageFor(b, stages, x, f.activation, y)
 		} else { // the zero point is still included
-			clip.Outputs = []string{g.Fresh(y + "/rounded")}
-			b.Append(clip)
-			b.Named(y, "Add", clip.Outputs[0], b.Float(float32(off)))
+			stageFor(b, stages, x, f.activation, y, "Add", b.Float(float32(off)))
 		}
-		stages[clip] = &stage{target: target{tensor: x}, activation: f.activation}
 		return true
 	})
 	g.Prune()
-	return stages, err
+	return err
 }
 
-// wraps returns the stages of x − p·⌊x/p + ½⌋, which package simplify writes for sums that may leave int32.
-func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
-	g, stages := n.graph, map[*onnx.Node]*stage{}
+// wraps makes stages of x − p·⌊x/p + ½⌋, which package simplify writes for sums that may leave int32.
+func (n *Network) wraps(stages map[*onnx.Node]*stage) error {
+	g := n.graph
 	made := g.Producers()
 	err := g.Rewrite(func(b *onnx.Builder, node *onnx.Node) bool {
 		// by returns the two inputs of the node op that writes a tensor.
@@ -71,15 +81,11 @@ func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
 			return false
 		}
 		b.Prefix = node.Outputs[0] + "/"
-		z := b.Op("Div", x, p)
-		clip := &onnx.Node{Op: "Clip", Inputs: []string{z}, Outputs: []string{g.Fresh(b.Prefix + "wrapped")}}
-		b.Append(clip) // only a placeholder; the stage computes the bounds
-		b.Named(node.Outputs[0], "Mul", clip.Outputs[0], p)
-		stages[clip] = &stage{target: target{tensor: z}, activation: wrapped}
+		stageFor(b, stages, b.Op("Div", x, p), wrapped, node.Outputs[0], "Mul", p)
 		return true
 	})
 	g.Prune()
-	return stages, err
+	return err
 }
 
 // wrapped is the identity if a sum surely stays in int32, with room for rounding. Otherwise it is anything between the

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,19 +86,14 @@ func TestNoPointOfAFileBeatsABound(t *testing.T) {
 			n := ready(t, g, Unit)
 			file := must.Get(ort.OpenOriginal(path, must.Get(onnx.Read(path))(t), ""))(t)
 			defer file.Close()
-			rng, x := rand.New(rand.NewPCG(1, 2)), make([]float32, n.size(n.input))
-			for i := range x {
-				x[i] = rng.Float32()
-			}
-			k := n.Classes()
-			rows, all := identity(k), make([]float32, points*len(x))
+			rng, k := rand.New(rand.NewPCG(1, 2)), n.Classes()
+			x, rows := uniform(rng, n.size(n.input)), identity(k)
 			for _, radius := range radii {
 				for _, norm := range norms {
 					region := Ball(x, norm, radius*map[float64]float64{1: 20, 2: 4, inf: 1}[norm], 0, 1)
-					drawn(region, rng, all)
-					values := make([]float64, 0, points*k)
-					for p := range points {
-						values = append(values, must.Get(file.Run(all[p*len(x):(p+1)*len(x)]))(t)...)
+					var values []float64
+					for point := range slices.Chunk(drawn(region, rng, points), len(x)) {
+						values = append(values, must.Get(file.Run(point))(t)...)
 					}
 					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
 						gap := 0.0

@@ -184,8 +184,8 @@ func (r *readers) lacking(n *onnx.Node) string {
 		return "with auto_pad " + auto
 	case window && len(slices.Compact(slices.Clone(pads))) > 1: // it takes them in another order than ONNX's
 		return fmt.Sprintf("with pads %v", pads)
-	case n.Op == "Flatten" && n.Int("axis", 1) < 0:
-		return fmt.Sprintf("with axis %d", n.Int("axis", 1))
+	case n.Op == "Flatten" && n.Axis() < 0:
+		return fmt.Sprintf("with axis %d", n.Axis())
 	case n.Op == "Gemm" && n.Input(2) == "": // which it needs
 		return "without a bias"
 	case n.Op == "Gemm" && len(r.consumers[n.Input(2)]) > 1: // its register takes the result

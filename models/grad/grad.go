@@ -232,8 +232,7 @@ func (c *Context) output(n *onnx.Node, i int) string {
 		n.Outputs = append(n.Outputs, "")
 	}
 	if n.Outputs[i] == "" {
-		n.Outputs[i] = c.G.Fresh(c.Prefix + n.Op)
-		c.G.Shapes[n.Outputs[i]] = nil // marks the name as taken
+		n.Outputs[i] = c.G.Take(c.Prefix + n.Op)
 		c.Fail(c.G.InferNode(n))
 	}
 	return n.Outputs[i]

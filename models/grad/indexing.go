@@ -9,7 +9,7 @@ import (
 // y = x at constant indices along an axis: x̄ = g added up at them
 func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(x)))
+	axis := n.AxisOf(len(x))
 	from := slices.Clone(indices.Ints)
 	for i, j := range from {
 		if j < 0 {
@@ -27,7 +27,7 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []strin
 // y = data with updates added, or set, at indices: updates get g by index; data gets g, without the values that were
 // overwritten
 func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
-	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
+	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Axis()}
 	reduction := n.Str("reduction", "none")
 	onnx.Require(reduction == "add" || reduction == "none", "the reduction %q is not supported", reduction)
 	if gx[0] = gy[0]; reduction == "none" && c.needs(n, 0) {
@@ -44,7 +44,7 @@ func topK(c *Context, n *onnx.Node, gy []string) []string {
 	if gy[0] == "" {
 		return []string{""}
 	}
-	return []string{c.scatterAdd(n.Int("axis", -1), c.zerosLike(n.Inputs[0]), c.output(n, 1), gy[0])}
+	return []string{c.scatterAdd(n.Axis(), c.zerosLike(n.Inputs[0]), c.output(n, 1), gy[0])}
 }
 
 // scatterAdd adds values to a tensor at indices along an axis.

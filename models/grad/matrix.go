@@ -30,13 +30,11 @@ func matMul(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("MatMul", c.swapLast(n.Inputs[0]), gy[0]) })
 }
 
-// swapLast transposes the last two axes.
 func (c *Context) swapLast(t string) string {
 	r := len(c.Shape(t))
 	return c.swap(t, r-1, r-2)
 }
 
-// swap exchanges two axes.
 func (c *Context) swap(t string, i, j int) string {
 	perm := onnx.Range(0, len(c.Shape(t)))
 	perm[i], perm[j] = perm[j], perm[i]

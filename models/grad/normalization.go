@@ -16,7 +16,7 @@ import (
 func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	x := n.Inputs[0]
 	shape := c.Shape(x)
-	first := onnx.Sure(onnx.Axis(n, "axis", -1, len(shape)))
+	first := n.AxisOf(len(shape))
 	axes, size := onnx.Range(first, len(shape)), shape[first:].Items()
 	mu, r := c.output(n, 1), c.output(n, 2) // it computes them anyway
 	centred := c.Op("Sub", x, mu)
@@ -62,12 +62,12 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 // y = softmax x: x̄ = y·(g − Σ g·y)
 func softmax(c *Context, n *onnx.Node, gy []string) []string {
 	y := n.Outputs[0]
-	inner := c.Sum(c.Op("Mul", gy[0], y), []int64{n.Int("axis", -1)})
+	inner := c.Sum(c.Op("Mul", gy[0], y), []int64{n.Axis()})
 	return []string{c.Op("Mul", y, c.Op("Sub", gy[0], inner))}
 }
 
 // y = log softmax x: x̄ = g − eʸ·Σ g
 func logSoftmax(c *Context, n *onnx.Node, gy []string) []string {
-	total := c.Sum(gy[0], []int64{n.Int("axis", -1)})
+	total := c.Sum(gy[0], []int64{n.Axis()})
 	return []string{c.Op("Sub", gy[0], c.Op("Mul", c.Op("Exp", n.Outputs[0]), total))}
 }

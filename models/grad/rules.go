@@ -36,7 +36,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 		}),
 		// y = x at indices: x̄ = g added up at them
 		"GatherElements": one(func(c *Context, n *onnx.Node, g string) string {
-			return c.scatterAdd(n.Int("axis", 0), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
+			return c.scatterAdd(n.Axis(), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
 		}),
 		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
 		"Mod": mod, "Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
@@ -56,7 +56,6 @@ func init() { // init breaks the cycle rules → Backward → rules
 	}
 }
 
-// ruleOf returns an operator's gradient rule, or nil.
 func ruleOf(op string) Rule {
 	traits := onnx.TraitsOf(op)
 	switch {

@@ -68,19 +68,13 @@ func (b *Builder) Output(name, tensor string) {
 // Shape returns the shape of a tensor.
 func (b *Builder) Shape(tensor string) Shape { return b.G.Shapes[tensor] }
 
-// Const returns the name of a new constant.
+// Const returns the name of a new constant; Float makes it of a number, Ints of an int64 vector.
 func (b *Builder) Const(t *Tensor) string { return b.G.AddConst(b.Prefix+"const", t) }
-
-// Float returns the name of a scalar float constant.
 func (b *Builder) Float(v float32) string { return b.Const(Scalar(v)) }
-
-// Ints returns the name of an int64 vector constant.
 func (b *Builder) Ints(v ...int64) string { return b.Const(IntTensor(v...)) }
 
-// Op appends an operator without attributes and returns its output.
+// Op appends an operator and returns its first output; OpWith gives it attributes.
 func (b *Builder) Op(op string, inputs ...string) string { return b.OpWith(op, nil, inputs...) }
-
-// OpWith appends an operator and returns its first output.
 func (b *Builder) OpWith(op string, attrs Attrs, inputs ...string) string {
 	return b.Multi(op, attrs, 1, inputs...)[0]
 }
@@ -94,9 +88,7 @@ func (b *Builder) Named(output, op string, inputs ...string) {
 func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) []string {
 	n := &Node{Op: op, Inputs: slices.Clone(inputs), Attrs: maps.Clone(attrs)}
 	for range outputs {
-		name := b.G.Fresh(b.Prefix + op)
-		b.G.Shapes[name] = nil // taken
-		n.Outputs = append(n.Outputs, name)
+		n.Outputs = append(n.Outputs, b.G.Take(b.Prefix+op))
 	}
 	b.Append(n)
 	return n.Outputs

@@ -320,8 +320,7 @@ func (g *Graph) Branch(n *Node, attribute string) (nodes []*Node, results []stri
 	}
 	made := func(name string) {
 		if name != "" {
-			names[name] = g.Fresh(n.Outputs[0] + "/" + name)
-			g.Shapes[names[name]] = nil // marks the name as taken
+			names[name] = g.Take(n.Outputs[0] + "/" + name)
 		}
 	}
 	call := func(name string) string {

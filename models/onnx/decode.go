@@ -160,7 +160,7 @@ func (d *decoder) attribute(a *pb.AttributeProto) any {
 	case pb.AttributeProto_UNDEFINED:
 		Refuse("type %s is not supported", a.GetType())
 	}
-	return unread
+	return unread{}
 }
 
 // Ports reads a model's inputs and outputs alone, with the element types that the file gives them.

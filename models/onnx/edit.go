@@ -17,6 +17,13 @@ func (g *Graph) AddConst(hint string, t *Tensor) string {
 	return name
 }
 
+// Take returns a name as [Graph.Fresh] does, and keeps it from being given again.
+func (g *Graph) Take(hint string) string {
+	name := g.Fresh(hint)
+	g.Shapes[name] = nil
+	return name
+}
+
 // Fresh returns hint, or hint with a number, such that no tensor has that name. Graph passes record the tensors that
 // they make in Shapes, so it looks only there.
 func (g *Graph) Fresh(hint string) string {

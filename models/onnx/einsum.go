@@ -18,8 +18,6 @@ type Einsum struct {
 // equation's letters.
 const ellipsis = rune(0xE000)
 
-func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
-
 // ParseEinsum reads a node's equation for operands of the given shapes, or refuses the node.
 func ParseEinsum(n *Node, shapes []Shape) *Einsum {
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
@@ -28,8 +26,9 @@ func ParseEinsum(n *Node, shapes []Shape) *Einsum {
 	operands := len(shapes)
 	Require(len(terms) == operands, "its equation %.60q has %d operands, the node %d", equation, len(terms), operands)
 	for _, t := range append(slices.Clone(terms), right) {
-		unread := strings.ContainsFunc(strings.Replace(t, "...", "", 1), noIndex)
-		Require(!unread, "its equation %.60q can't be read", equation)
+		other := func(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
+		Require(!strings.ContainsFunc(strings.Replace(t, "...", "", 1), other), "its equation %.60q can't be read",
+			equation)
 	}
 	wide := 0 // the most dimensions that "..." stands for
 	for i, t := range terms {

@@ -129,15 +129,11 @@ func (t *Tensor) Len() int {
 	return len(t.Ints)
 }
 
-// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [opaque].
+// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [unread].
 type Attrs map[string]any
 
-// opaque stands for a value that is not kept: messages can name all nodes that have one.
-type opaque string
-
-const (
-	unread opaque = "unread"
-)
+// unread stands for a value that is not kept: messages can name all nodes that have one.
+type unread struct{}
 
 // Node is one operator.
 type Node struct {
@@ -265,14 +261,10 @@ func (n *Node) Int(name string, def int64) int64 {
 	return attribute(n, name, def)
 }
 
-// Float returns a float attribute or def.
+// Float, Str and Ints return an attribute of that type or def.
 func (n *Node) Float(name string, def float32) float32 { return attribute(n, name, def) }
-
-// Str returns a string attribute or def.
-func (n *Node) Str(name, def string) string { return attribute(n, name, def) }
-
-// Ints returns an integer-list attribute or def.
-func (n *Node) Ints(name string, def []int64) []int64 { return attribute(n, name, def) }
+func (n *Node) Str(name, def string) string            { return attribute(n, name, def) }
+func (n *Node) Ints(name string, def []int64) []int64  { return attribute(n, name, def) }
 
 func attribute[T any](n *Node, name string, def T) T {
 	if v, ok := n.Attrs[name].(T); ok {

@@ -102,12 +102,3 @@ func TestOtherFloats(t *testing.T) {
 		must.Refuse(t, err, want, `initializer "w"`)
 	}
 }
-
-// A Cast of truth values to float stays, unlike a Cast of floats.
-func TestCastOfTruth(t *testing.T) {
-	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("c", []int64{1}, 1).
-		Node("Greater x c → b; Cast b → f to=1; Mul f x → y").Bytes(N, 2))
-	if got := onnxtest.Run(t, g, []float32{0.5, 3}); !slices.Equal(got, []float32{0, 3}) {
-		t.Error(got)
-	}
-}

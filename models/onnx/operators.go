@@ -34,6 +34,8 @@ type Traits struct {
 	Batch *Batching
 	// Random operators draw numbers that depend only on the input's shape or, for Bernoulli, on probabilities.
 	Random bool
+	// Axis is the default of the attribute axis.
+	Axis int64
 
 	shape     shapeRule
 	result    DType // element type of the first output; 0: the type of input typedBy
@@ -57,7 +59,6 @@ func TraitsOf(op string) Traits { return operators[op] }
 // Operators lists the standard operators that models may have, sorted. Some are accepted only on constants or shapes.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
 
-// operators is the table of operators.
 var operators map[string]Traits
 
 func init() { // init breaks the cycle operators → shape rules → operators
@@ -78,7 +79,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true, Batch: byPlace}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool, Batch: byPlace}
 	reduction := Traits{shape: reduceShape, Simplified: true, Batch: first}
-	relabelling := Traits{Relabels: true, Steady: true, moves: true, Batch: first}
+	relabelling := Traits{Relabels: true, Steady: true, moves: true, Axis: 1, Batch: first}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
 	random := Traits{shape: sameShape, discrete: true, Random: true, Batch: first}
 	folded := Traits{Folded: true}
@@ -140,15 +141,15 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		// Normalisation and Softmax.
 		"BatchNormalization": {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
 			Batch: first},
-		"LayerNormalization": {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2},
+		"LayerNormalization": {shape: byAxis(layerNormalizationShape), Axis: -1, Inputs: 2, Parameters: []int{1, 2},
 			Batch: first},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true, Batch: first},
 		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true, Batch: first},
-		"RMSNormalization":      {shape: alongAxis(-1), Inputs: 2, Simplified: true, Batch: first},
-		"LpNormalization":       {shape: alongAxis(-1), Simplified: true, Batch: first},
+		"RMSNormalization":      {shape: alongAxis, Axis: -1, Inputs: 2, Simplified: true, Batch: first},
+		"LpNormalization":       {shape: alongAxis, Axis: -1, Simplified: true, Batch: first},
 		"LRN":                   {shape: sameShape, Simplified: true, Batch: first},
-		"Softmax":               {shape: alongAxis(-1), Batch: first},
-		"LogSoftmax":            {shape: alongAxis(-1), Batch: first},
+		"Softmax":               {shape: alongAxis, Axis: -1, Batch: first},
+		"LogSoftmax":            {shape: alongAxis, Axis: -1, Batch: first},
 		// Reductions.
 		"ReduceSum": {shape: reduceShape, Batch: first}, "ReduceMax": {shape: reduceShape, Batch: first},
 		"ReduceMin":       {shape: reduceShape, Batch: first},
@@ -157,29 +158,29 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
 		"ArgMax": {shape: argShape, result: Int64, Batch: first},
 		"ArgMin": {shape: argShape, result: Int64, Batch: first},
-		"TopK":   {shape: byInts(topKShape), Batch: first},
+		"TopK":   {shape: byInts(topKShape), Axis: -1, Batch: first},
 		"CumSum": {shape: byInts(cumSumShape), Inputs: 2, Batch: first},
 		// Layout.
 		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
 		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
 		"Transpose": {shape: transposeShape, Steady: true, moves: true, Batch: first},
-		"Concat":    {shape: byAxis(1, concatShape), moves: true, Batch: inAll},
-		"Slice":     {shape: sliceShape, Batch: first}, "Split": {shape: byAxis(0, splitShape), Batch: first},
+		"Concat":    {shape: byAxis(concatShape), Axis: 1, moves: true, Batch: inAll},
+		"Slice":     {shape: sliceShape, Batch: first}, "Split": {shape: byAxis(splitShape), Batch: first},
 		"Pad":          {shape: byInts(padShape), Batch: first},
 		"Expand":       {shape: byInts(expandShape), Inputs: 2, Batch: first},
 		"Tile":         {shape: byInts(tileShape), Inputs: 2, Batch: first},
 		"Trilu":        {shape: triluShape, Batch: first},
 		"DepthToSpace": {shape: blockShape, Batch: first}, "SpaceToDepth": {shape: blockShape, Batch: first},
 		// Reading and writing at indices.
-		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2, Batch: inOne},
+		"Gather":          {shape: byAxis(gatherShape), Inputs: 2, Batch: inOne},
 		"GatherElements":  {shape: elementsShape, Inputs: 2, Batch: inAll},
 		"GatherND":        {shape: gatherNDShape, Inputs: 2, Simplified: true},
 		"ScatterElements": {shape: elementsShape, Inputs: 3, Batch: inAll},
 		"ScatterND":       {shape: scatterNDShape, Inputs: 3, Simplified: true}, // on constants alone
-		"OneHot":          {shape: byInts(oneHotShape), Inputs: 3, typedBy: 2, discrete: true, Batch: first},
+		"OneHot":          {shape: byInts(oneHotShape), Axis: -1, Inputs: 3, typedBy: 2, discrete: true, Batch: first},
 		// Quantisation, random numbers.
-		"QuantizeLinear":   {shape: sameShape, Batch: first},
-		"DequantizeLinear": {shape: sameShape, result: Float, Batch: first},
+		"QuantizeLinear":   {shape: sameShape, Axis: 1, Batch: first},
+		"DequantizeLinear": {shape: sameShape, Axis: 1, result: Float, Batch: first},
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
 		"Dropout": {shape: sameShape, Steady: true, Simplified: true, Batch: first},
 		// Shapes and constants.

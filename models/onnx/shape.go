@@ -130,10 +130,8 @@ func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) []Shape) sha
 }
 
 // byAxis makes a rule that reads the attribute axis of its first input.
-func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) []Shape) shapeRule {
-	return func(c *Inference, n *Node, in []Shape) []Shape {
-		return rule(c, n, in, Sure(Axis(n, "axis", def, len(in[0]))))
-	}
+func byAxis(rule func(c *Inference, n *Node, in []Shape, axis int) []Shape) shapeRule {
+	return func(c *Inference, n *Node, in []Shape) []Shape { return rule(c, n, in, n.AxisOf(len(in[0]))) }
 }
 
 // IntsOr is IntsOf, or returns def if the input is absent.
@@ -163,13 +161,12 @@ func (n *Node) CheckInputs() {
 	}
 }
 
-// alongAxis makes the rule of operators that keep the shape and work along an axis other than the batch.
-func alongAxis(def int64) shapeRule {
-	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
-		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
-		Require(in[0][a] >= 0 && !behind, "works along the batch")
-		return in[:1]
-	})
+// alongAxis is the rule of operators that keep the shape and work along an axis other than the batch.
+func alongAxis(_ *Inference, n *Node, in []Shape) []Shape {
+	a := n.AxisOf(len(in[0]))
+	behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
+	Require(in[0][a] >= 0 && !behind, "works along the batch")
+	return in[:1]
 }
 
 // layerNormalizationShape returns the shapes of the result, the mean and the inverse standard deviation; the latter two
@@ -283,14 +280,11 @@ func Axes(axes []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
-// Axis resolves a possibly negative axis that an attribute names.
-func Axis(n *Node, name string, def int64, rank int) (int, error) {
-	a, err := Axes([]int64{n.Int(name, def)}, rank)
-	if err != nil {
-		return 0, err
-	}
-	return a[0], nil
-}
+// Axis returns the attribute axis, or the operator's default.
+func (n *Node) Axis() int64 { return n.Int("axis", TraitsOf(n.Op).Axis) }
+
+// AxisOf returns the place of that axis in a tensor of so many dimensions, or refuses the node.
+func (n *Node) AxisOf(rank int) int { return Sure(Axes([]int64{n.Axis()}, rank))[0] }
 
 // PerAxis returns the shape in which a quantising node's values broadcast against x: one in all, or one for each index
 // of its axis.
@@ -298,8 +292,7 @@ func PerAxis(n *Node, x Shape, values int64) Shape {
 	if values == 1 {
 		return Shape{}
 	}
-	axis := Sure(Axis(n, "axis", 1, len(x)))
-	return append(Shape{values}, slices.Repeat(Shape{1}, len(x)-axis-1)...)
+	return append(Shape{values}, slices.Repeat(Shape{1}, len(x)-n.AxisOf(len(x))-1)...)
 }
 
 // Each returns f of each value.

@@ -29,11 +29,10 @@ func splitShape(c *Inference, n *Node, in []Shape, a int) []Shape {
 	return out
 }
 
-// SplitSizes lists the sizes of a Split node's outputs along its axis.
-func (g *Graph) SplitSizes(n *Node) (parts []int64, err error) {
-	defer Refused(&err)
+// SplitSizes lists the sizes of a Split node's outputs along its axis. It refuses sizes that do not fit.
+func (g *Graph) SplitSizes(n *Node) []int64 {
 	in := g.Shapes[n.Input(0)]
-	return (&Inference{Graph: g}).splitSizes(n, in[Sure(Axis(n, "axis", 0, len(in)))]), nil
+	return (&Inference{Graph: g}).splitSizes(n, in[n.AxisOf(len(in))])
 }
 
 // splitSizes divides d, the size of the axis that n splits, among its outputs.
@@ -99,8 +98,8 @@ func gatherNDShape(_ *Inference, n *Node, in []Shape) []Shape {
 
 // elementsShape handles GatherElements and ScatterElements, whose indices must not exceed the data's shape.
 func elementsShape(c *Inference, n *Node, in []Shape) []Shape {
-	x, at := alongAxis(0)(c, n, in)[0], in[1]
-	along := Sure(Axis(n, "axis", 0, len(x)))
+	x, at := alongAxis(c, n, in)[0], in[1]
+	along := n.AxisOf(len(x))
 	Require(len(at) == len(x), "indices of shape %v don't fit %v", at, x)
 	for i, d := range at {
 		Require(i == along || d <= x[i] && (d < 0) == (x[i] < 0), "indices of shape %v don't fit %v", at, x)
@@ -140,7 +139,7 @@ func reduceAlong(in Shape, axes []int64, keep, mixes bool) []Shape {
 }
 
 func argShape(_ *Inference, n *Node, in []Shape) []Shape {
-	return reduceAlong(in[0], []int64{n.Int("axis", 0)}, n.Int("keepdims", 1) == 1, false)
+	return reduceAlong(in[0], []int64{n.Axis()}, n.Int("keepdims", 1) == 1, false)
 }
 
 func gemmShape(c *Inference, n *Node, in []Shape) []Shape {
@@ -173,7 +172,7 @@ func matMulShape(c *Inference, _ *Node, in []Shape) []Shape {
 }
 
 func topKShape(_ *Inference, n *Node, in []Shape, k []int64) []Shape {
-	a := Sure(Axis(n, "axis", -1, len(in[0])))
+	a := n.AxisOf(len(in[0]))
 	Require(len(k) == 1 && k[0] >= 1 && k[0] <= in[0][a], "can't take the top %v of %v", k, in[0])
 	out := slices.Clone(in[0])
 	out[a] = k[0]
@@ -181,6 +180,6 @@ func topKShape(_ *Inference, n *Node, in []Shape, k []int64) []Shape {
 }
 
 func oneHotShape(_ *Inference, n *Node, in []Shape, depth []int64) []Shape {
-	Require(len(depth) == 1 && depth[0] >= 1 && n.Int("axis", -1) == -1, "needs one depth and the last axis")
+	Require(len(depth) == 1 && depth[0] >= 1 && n.Axis() == -1, "needs one depth and the last axis")
 	return []Shape{append(slices.Clone(in[0]), depth[0])}
 }

@@ -1,9 +1,6 @@
 package onnx
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // reshapeShape resolves 0 (copy) and -1 (infer). A size inferred from a batch is the batch itself if the other sizes
 // hold exactly one item. Otherwise it is a multiple of the batch, which joins it with the following dimensions, as
@@ -52,7 +49,7 @@ func reshapeShape(c *Inference, n *Node, in []Shape, target []int64) []Shape {
 
 func flattenShape(_ *Inference, n *Node, in []Shape) []Shape {
 	x := in[0]
-	a := n.Int("axis", 1)
+	a := n.Axis()
 	if a < 0 {
 		a += int64(len(x))
 	}
@@ -65,17 +62,16 @@ func flattenShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{{rows, columns}}
 }
 
-// Perm returns a Transpose node's permutation; by default the axes are reversed.
-func Perm(n *Node, rank int) (p []int64, err error) {
-	defer Refused(&err)
+// Perm returns a Transpose node's permutation; by default the axes are reversed. It refuses what is none.
+func Perm(n *Node, rank int) []int64 {
 	axes := Range(0, rank)
 	slices.Reverse(axes)
-	p = n.Ints("perm", axes)
+	p := n.Ints("perm", axes)
 	Require(len(p) == rank, "perm %v doesn't fit", p)
 	for _, a := range axes {
 		Require(slices.Contains(p, a), "perm %v is not a permutation", p)
 	}
-	return p, nil
+	return p
 }
 
 // Inverse returns the permutation that undoes p.
@@ -88,7 +84,7 @@ func Inverse(p []int64) []int64 {
 }
 
 func transposeShape(_ *Inference, n *Node, in []Shape) []Shape {
-	return []Shape{Each(Sure(Perm(n, len(in[0]))), func(d int64) int64 { return in[0][d] })}
+	return []Shape{Each(Perm(n, len(in[0])), func(d int64) int64 { return in[0][d] })}
 }
 
 func concatShape(_ *Inference, _ *Node, in []Shape, a int) []Shape {
@@ -116,17 +112,14 @@ func sliceShape(c *Inference, n *Node, in []Shape) []Shape {
 			Require(starts[i] == 0 && ends[i] > 1<<30 && steps[i] == 1, "slices the batch")
 			continue
 		}
-		_, count, err := SliceRange(starts[i], ends[i], steps[i], out[a])
-		out[a] = Sure(count, err)
+		_, out[a] = SliceRange(starts[i], ends[i], steps[i], out[a])
 	}
 	return []Shape{out}
 }
 
-// SliceRange resolves one axis of a Slice to the first index and the number of indices.
-func SliceRange(start, end, step, d int64) (first, count int64, err error) {
-	if step == 0 || step > MaxDimension || step < -MaxDimension {
-		return 0, 0, fmt.Errorf("its step is %d", step)
-	}
+// SliceRange resolves one axis of a Slice to the first index and the number of indices. It refuses impossible steps.
+func SliceRange(start, end, step, d int64) (first, count int64) {
+	Require(step != 0 && step <= MaxDimension && step >= -MaxDimension, "its step is %d", step)
 	norm := func(v, lo, hi int64) int64 {
 		if v < 0 {
 			v += d
@@ -135,10 +128,10 @@ func SliceRange(start, end, step, d int64) (first, count int64, err error) {
 	}
 	if step > 0 {
 		s, e := norm(start, 0, d), norm(end, 0, d)
-		return s, max(0, (e-s+step-1)/step), nil
+		return s, max(0, (e-s+step-1)/step)
 	}
 	s, e := norm(start, 0, d-1), norm(end, -1, d-1)
-	return s, max(0, (s-e-step-1)/-step), nil
+	return s, max(0, (s-e-step-1)/-step)
 }
 
 func squeezeShape(c *Inference, n *Node, in []Shape) []Shape {

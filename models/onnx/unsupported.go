@@ -47,11 +47,6 @@ var unsupportedHints = []struct {
 // integerOperator matches operators that compute on quantised values.
 var integerOperator = regexp.MustCompile(`^com\.microsoft\.(Q[A-Z]|.*NBits|.*Quantize)`)
 
-// holds reports whether the node has an attribute of that kind.
-func (n *Node) holds(kind opaque) bool {
-	return slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(kind))
-}
-
 // mostPlaces bounds the number of nodes, or other names, in a message.
 const mostPlaces = 5
 
@@ -152,7 +147,8 @@ var attributesOf = func() map[string][]string {
 func Supported(nodes []*Node, others func(n *Node) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool {
 		_, known := operators[n.Op]
-		return (known && n.Domain == "" || others(n)) && len(n.subgraphs()) == 0 && !n.holds(unread)
+		return (known && n.Domain == "" || others(n)) && len(n.subgraphs()) == 0 &&
+			!slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(unread{}))
 	})
 	if len(missing) > 0 {
 		return Unsupported("operators that are not supported", missing)

@@ -91,15 +91,10 @@ type answer struct {
 // held caches the answers by file and options: the judge, attacks and each suite may open the same network.
 var held sync.Map
 
-func prepare(f *onnx.File, o simplify.Options) (*onnx.Graph, error) {
-	g, err := onnx.Decode(f.Data)
-	if err == nil {
-		err = simplify.Prepare(g, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
+func prepare(f *onnx.File, o simplify.Options) (g *onnx.Graph, err error) {
+	defer onnx.Refused(&err)
+	g = onnx.Sure(onnx.Decode(f.Data))
+	return g, simplify.Prepare(g, o)
 }
 
 // hold asks the file about each image alone, and the opened network about all of them together. A file that does not

@@ -130,7 +130,6 @@ func inHalves(g *onnx.Graph) bool {
 	return len(readers) > 0
 }
 
-// openVINOSupports asks whether the processor has a precision.
 func openVINOSupports(on Target) error {
 	if on.Precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
 		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")

@@ -58,25 +58,16 @@ func Init(ctx context.Context, o Options) error {
 	return err
 }
 
-// Version returns the loaded runtime's version, "" before Init.
-func Version() string {
-	runtimeState.Lock()
-	defer runtimeState.Unlock()
-	return runtimeState.version
-}
+// Version, LibraryPath and Origin return the loaded runtime's version, its library's path and how that was found; ""
+// before Init.
+func Version() string     { return loaded(&runtimeState.version) }
+func LibraryPath() string { return loaded(&runtimeState.library) }
+func Origin() string      { return loaded(&runtimeState.origin) }
 
-// LibraryPath returns the loaded library's path, "" before Init.
-func LibraryPath() string {
+func loaded(what *string) string {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
-	return runtimeState.library
-}
-
-// Origin says how the loaded library was found, empty before Init.
-func Origin() string {
-	runtimeState.Lock()
-	defer runtimeState.Unlock()
-	return runtimeState.origin
+	return *what
 }
 
 // load opens the library at an absolute path and makes the environment. The environment logs only errors. Builds from

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -70,18 +69,6 @@ func TestManyPrograms(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A pool has no more threads and workers than a machine can use.
-func TestPoolIsBounded(t *testing.T) {
-	most := 4 * runtime.GOMAXPROCS(0)
-	for _, c := range [][4]int{{1e9, 1e9, most, most}, {most + 1, 1, most, 1}, {most, 2, most, 2}, {1, 3000, 1, most}} {
-		p := NewPool(c[0], 1, Threads(c[1]))
-		if p.Workers() != c[2] || p.Threads() != c[3] {
-			t.Errorf("%d workers of %d threads are %d and %d", c[0], c[1], p.Workers(), p.Threads())
-		}
-		p.Close()
-	}
 }
 
 // An item written straight into the batch has the same bits as one copied there.

@@ -39,9 +39,6 @@ type Program struct {
 	buffers []map[int]*buffers
 }
 
-// Inputs returns the inputs in the order in which Run takes them.
-func (p *Program) Inputs() []Port { return p.inputs }
-
 // Outputs returns the outputs in the order in which Run takes them.
 func (p *Program) Outputs() []Port { return p.outputs }
 
@@ -165,7 +162,6 @@ func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
 	return s, nil
 }
 
-// destroy frees the sessions.
 func (p *Program) destroy() {
 	for _, s := range p.sessions {
 		s.Destroy()
@@ -219,7 +215,6 @@ func (p *Program) freeIfDone() {
 	p.pool.idle.Broadcast()
 }
 
-// dropBuffers frees worker w's tensors.
 func (p *Program) dropBuffers(w int) {
 	for _, k := range p.buffers[w] {
 		k.destroy()
@@ -264,7 +259,6 @@ func ports(values []onnx.Value) (all []Port, err error) {
 	return all, nil
 }
 
-// names returns the declared names.
 func names(values []onnx.Value) []string {
 	return onnx.Each(values, func(v onnx.Value) string { return v.Name })
 }

@@ -389,7 +389,6 @@ func findLibrary(ctx context.Context, o Options) (path, origin string, err error
 	return path, "the pinned copy in the cache", err
 }
 
-// given checks a library that the user named.
 func given(origin, path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -419,7 +418,6 @@ func given(origin, path string) (string, error) {
 	return abs, nil
 }
 
-// sum returns a file's SHA-256 in hexadecimal.
 func sum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

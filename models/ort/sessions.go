@@ -32,28 +32,10 @@ type Session struct {
 	name    string
 	in, out []onnx.Value
 	session *rt.DynamicAdvancedSession
-	exact   *exactSession // nil: this session is exact itself
-}
-
-// exactSession is a session of the same graph whose masks select; the faster session's masks multiply, see
-// [onnx.Graph.Unguarded]. It is opened at the first run in which the faster one returns NaN.
-type exactSession struct {
-	opening sync.Mutex
-	open    func() (*Session, error)
-	session *Session
-}
-
-func (e *exactSession) run(in []Tensor) ([]Tensor, error) {
-	e.opening.Lock()
-	err := error(nil)
-	if e.session == nil {
-		e.session, err = e.open()
-	}
-	e.opening.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return e.session.Run(in)
+	// exactly opens a session of the same graph whose masks select, at the first run in which this one, whose masks
+	// multiply, returns NaN: see [onnx.Graph.Unguarded]. nil: this session is exact itself.
+	exactly func() (*Session, error)
+	exact   *Session // once opened
 }
 
 // Open makes a session of a model's bytes.
@@ -92,8 +74,12 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
 	}
-	if s.exact != nil && slices.ContainsFunc(results, func(t Tensor) bool { return anyNaN(t.Data) }) {
-		return s.exact.run(in)
+	if s.exactly != nil && slices.ContainsFunc(results, func(t Tensor) bool { return anyNaN(t.Data) }) {
+		exact, err := s.exactly()
+		if err != nil {
+			return nil, err
+		}
+		return exact.Run(in)
 	}
 	return results, nil
 }
@@ -187,9 +173,7 @@ func (s *Session) Close() {
 	if s != nil && s.session != nil {
 		s.session.Destroy()
 		s.session = nil
-		if s.exact != nil {
-			s.exact.session.Close()
-		}
+		s.exact.Close()
 	}
 }
 
@@ -239,7 +223,6 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 	return o, err
 }
 
-// error adds the file's name to an error.
 func (o *Original) error(err error) error {
 	return fmt.Errorf("%s as it lies: %s", o.session.name, oneLine(err))
 }
@@ -330,7 +313,10 @@ func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
 	fast := graph.Unguarded()
 	s, err := of(fast)
 	if err == nil && fast != graph {
-		s.exact = &exactSession{open: func() (*Session, error) { return of(graph) }}
+		s.exactly = sync.OnceValues(func() (_ *Session, err error) {
+			s.exact, err = of(graph)
+			return s.exact, err
+		})
 	}
 	return s, err
 }

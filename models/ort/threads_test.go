@@ -39,7 +39,7 @@ func TestResultsDoNotDependOnThePool(t *testing.T) {
 				p := NewPool(c[0], c[1], Threads(c[2]))
 				prog := must.Get(p.Compile(name, model, opts...))(t)
 				each(p, n, func(id int) {
-					in := room(prog.Inputs())
+					in := room(prog.inputs)
 					in[0] = image(id, len(in[0]))
 					for _, label := range in[1:] {
 						label[id%len(label)] = 1
@@ -64,11 +64,13 @@ func TestResultsDoNotDependOnThePool(t *testing.T) {
 	}
 }
 
+// A pool keeps all cores busy by default, and has no more threads and workers than a machine can use.
 func TestWorkersByThreads(t *testing.T) {
-	cores := runtime.GOMAXPROCS(6)
-	defer runtime.GOMAXPROCS(cores)
+	const most = 4 * 6
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(6))
 	for _, c := range []struct{ workers, threads, wantWorkers, wantThreads int }{
 		{0, 0, 6, 1}, {0, 1, 6, 1}, {0, 2, 3, 2}, {0, 4, 1, 4}, {0, 7, 1, 7}, {5, 4, 5, 4},
+		{1e9, 1e9, most, most}, {most + 1, 1, most, 1}, {most, 2, most, 2}, {1, 3000, 1, most},
 	} {
 		p := NewPool(c.workers, 1, Threads(c.threads))
 		if p.Workers() != c.wantWorkers || p.Threads() != c.wantThreads || p.Target(true).Provider != ProviderCPU {
@@ -80,8 +82,7 @@ func TestWorkersByThreads(t *testing.T) {
 
 // The runtime starts one thread less than requested, because the caller is one.
 func TestThreadsAreStarted(t *testing.T) {
-	cores := runtime.GOMAXPROCS(10)
-	defer runtime.GOMAXPROCS(cores)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(10))
 	count := func() int {
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {

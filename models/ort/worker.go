@@ -195,7 +195,6 @@ func (w *worker) reserve(prog *Program, n int) {
 	}
 }
 
-// dropBuffers frees this worker's tensors.
 func (w *worker) dropBuffers() {
 	w.pool.mu.Lock()
 	for p := range w.pool.programs {

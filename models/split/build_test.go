@@ -53,35 +53,10 @@ func build(t *testing.T, body func(n network, x string) string) *onnx.Graph {
 	return n.G
 }
 
-// same compares lists of tensors.
-func same(t *testing.T, what string, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
-}
-
-// cut builds a graph whose body also returns its boundaries and, if they should be checked, all its cuts. Cutting at
-// either composes to the network.
-func cut(t *testing.T, body func(n network, x string) (y string, boundaries, cuts []string)) *onnx.Graph {
-	t.Helper()
-	var boundaries, cuts []string
-	g := build(t, func(n network, x string) (y string) {
-		y, boundaries, cuts = body(n, x)
-		return y
-	})
-	same(t, "boundaries", Boundaries(g), boundaries...)
-	composes(t, g, boundaries)
-	if cuts != nil {
-		same(t, "cuts", Cuts(g), cuts...)
-		composes(t, g, cuts)
-	}
-	return g
-}
-
-// In a chain without joins every tensor is a cut; boundaries are the stem and the features.
-func TestPlainChain(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+// networks are bodies that also return their boundaries and, if they should be checked, all their cuts.
+var networks = map[string]func(n network, x string) (y string, boundaries, cuts []string){
+	// In a chain without joins every tensor is a cut; boundaries are the stem and the features.
+	"a chain": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		a := n.Op("Relu", stem)
 		b := n.conv(a, 6, 3, 2)
@@ -90,13 +65,10 @@ func TestPlainChain(t *testing.T) {
 		features := n.Op("Flatten", p)
 		z := n.Op("Gemm", features, n.weights(6, 5), n.weights(5))
 		return z, []string{stem, features}, []string{stem, a, b, c, p, features, z}
-	})
-}
-
-// Tensors beside the main path are not cuts: neither the scales of squeeze-excite nor the tensor that they scale,
-// because the branch also reads that before both meet.
-func TestSideBranch(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// Tensors beside the main path are not cuts: neither the scales of squeeze-excite nor the tensor that they scale,
+	// because the branch also reads that before both meet.
+	"a side branch": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		open := n.Op("Relu", stem) // read by the branch and by Mul: everything passes through it
 		s := n.Op("GlobalAveragePool", open)
@@ -104,13 +76,10 @@ func TestSideBranch(t *testing.T) {
 		scaled := n.Op("Mul", open, s)
 		pooled, features, logits := n.classify(scaled)
 		return logits, []string{stem, features}, []string{stem, open, scaled, pooled, features, logits}
-	})
-}
-
-// Inside a residual block there is no cut, with an identity shortcut or a projection. The boundary is the join, or its
-// activation if nothing else reads the join.
-func TestShortcuts(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// Inside a residual block there is no cut, with an identity shortcut or a projection. The boundary is the join, or
+	// its activation if nothing else reads the join.
+	"shortcuts": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		open := n.Op("Relu", stem)
 		inner := n.conv(n.Op("Relu", n.conv(open, 4, 3, 1)), 4, 3, 1)
@@ -121,46 +90,71 @@ func TestShortcuts(t *testing.T) {
 		pooled, features, logits := n.classify(second)
 		return logits, []string{stem, first, second, features},
 			[]string{stem, open, join, first, second, pooled, features, logits}
-	})
-}
-
-// A join that other nodes than its activation read is a boundary itself.
-func TestPreActivation(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// A join that other nodes than its activation read is a boundary itself.
+	"pre-activation": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		join := n.Op("Add", n.conv(n.Op("Relu", stem), 4, 3, 1), stem)
 		last := n.Op("Add", n.conv(n.Op("Relu", join), 4, 3, 1), join)
 		_, features, logits := n.classify(last)
 		return logits, []string{stem, join, last, features}, nil
-	})
-}
-
-// A bias added by an Add of its own is no residual join.
-func TestAddOfConstant(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// A bias added by an Add of its own is no residual join.
+	"an Add of a constant": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		_, features, logits := n.classify(n.Op("Add", stem, n.weights(4, 1, 1)))
 		return logits, []string{stem, features}, nil
-	})
-}
-
-// MatMul ends a network as Gemm does; a Gemm before it is not the last.
-func TestLastIsMatMul(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// MatMul ends a network as Gemm does; a Gemm before it is not the last.
+	"the last is a MatMul": func(n network, x string) (y string, boundaries, cuts []string) {
 		hidden := n.Op("Relu", n.Op("Gemm", n.Op("Flatten", x), n.weights(192, 7), n.weights(7)))
 		return n.Op("Add", n.Op("MatMul", hidden, n.weights(7, 5)), n.weights(5)), []string{hidden}, nil
-	})
-}
-
-// Fully convolutional: no features enter a matrix.
-func TestWithoutGemm(t *testing.T) {
-	g := cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+	},
+	// Fully convolutional: no features enter a matrix.
+	"without Gemm": func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
 		y = n.Op("Flatten", n.Op("GlobalAveragePool", n.conv(n.Op("Relu", stem), 5, 1, 1)))
 		return y, []string{stem}, nil
-	})
-	if last, err := Last(g); err == nil || !strings.Contains(err.Error(), "no final Gemm or MatMul") || last != "" {
-		t.Errorf("last: %q, %v", last, err)
+	},
+	// EfficientNet's blocks end at the join if they have a shortcut, otherwise at the linear projection, whether its
+	// normalisation is folded or not.
+	"linear bottlenecks": func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		a := n.mobile(n.Op("Mul", stem, n.Op("Sigmoid", stem)), 4, 1, false)
+		b := n.mobile(a, 4, 1, true)
+		c := n.mobile(b, 6, 2, false)
+		positive := func() string { return n.Const(onnx.FloatTensor(onnx.Shape{6}, []float32{1, 2, 1, 2, 1, 2})) }
+		d := n.Op("BatchNormalization", n.mobile(c, 6, 1, false), positive(), positive(), positive(), positive())
+		e := n.mobile(d, 6, 1, true)
+		head := n.conv(e, 8, 1, 1)
+		_, features, logits := n.classify(n.Op("Mul", head, n.Op("Sigmoid", head)))
+		return logits, []string{stem, a, b, c, d, e, features}, nil
+	},
+}
+
+// Boundaries and cuts are found by structure, and cutting at either composes to the network.
+func TestCuts(t *testing.T) {
+	for name, body := range networks {
+		t.Run(name, func(t *testing.T) {
+			var boundaries, cuts []string
+			g := build(t, func(n network, x string) (y string) {
+				y, boundaries, cuts = body(n, x)
+				return y
+			})
+			if got := Boundaries(g); !slices.Equal(got, boundaries) {
+				t.Errorf("boundaries %q, want %q", got, boundaries)
+			}
+			composes(t, g, boundaries)
+			if got := Cuts(g); cuts != nil && !slices.Equal(got, cuts) {
+				t.Errorf("cuts %q, want %q", got, cuts)
+			}
+			composes(t, g, cuts)
+			if last, err := Last(g); name == "without Gemm" {
+				must.Refuse(t, err, "no final Gemm or MatMul")
+			} else if err != nil || last != boundaries[len(boundaries)-1] {
+				t.Errorf("last %q, %v", last, err)
+			}
+		})
 	}
 }
 
@@ -242,21 +236,4 @@ func (n network) mobile(x string, out, stride int64, skip bool) string {
 		return n.Op("Add", h, x)
 	}
 	return h
-}
-
-// EfficientNet's blocks end at the join if they have a shortcut, otherwise at the linear projection, whether its
-// normalisation is folded or not.
-func TestLinearBottlenecks(t *testing.T) {
-	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
-		stem := n.conv(x, 4, 3, 1)
-		a := n.mobile(n.Op("Mul", stem, n.Op("Sigmoid", stem)), 4, 1, false)
-		b := n.mobile(a, 4, 1, true)
-		c := n.mobile(b, 6, 2, false)
-		positive := func() string { return n.Const(onnx.FloatTensor(onnx.Shape{6}, []float32{1, 2, 1, 2, 1, 2})) }
-		d := n.Op("BatchNormalization", n.mobile(c, 6, 1, false), positive(), positive(), positive(), positive())
-		e := n.mobile(d, 6, 1, true)
-		head := n.conv(e, 8, 1, 1)
-		_, features, logits := n.classify(n.Op("Mul", head, n.Op("Sigmoid", head)))
-		return logits, []string{stem, a, b, c, d, e, features}, nil
-	})
 }

@@ -1,7 +1,6 @@
 package split
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
@@ -19,14 +19,10 @@ import (
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // chain runs graphs one after another on one item.
-func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts ...ort.CompileOption) []float32 {
+func chain(t *testing.T, graphs []*onnx.Graph, x []float32, opts ...ort.CompileOption) []float32 {
 	t.Helper()
 	for _, g := range graphs {
-		p := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t), opts...))(t)
-		y := make([]float32, p.Outputs()[0].Size)
-		must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}))
-		p.Close()
-		x = y
+		x = onnxtest.RunFile(t, must.Get(g.Encode())(t), x, g.Outputs[0].Shape.Items(), opts...)
 	}
 	return x
 }
@@ -40,8 +36,6 @@ func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
 		t.Fatalf("%d segments for %d boundaries", len(segments), len(boundaries))
 	}
 	joints(t, g, segments, boundaries)
-	pool := ort.NewPool(1, 1)
-	defer pool.Close()
 	r := rand.New(rand.NewPCG(4, 2))
 	for range 2 {
 		x := make([]float32, g.Inputs[0].Shape.Items())
@@ -49,7 +43,7 @@ func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
 			x[i] = r.Float32()
 		}
 		whole := []*onnx.Graph{g}
-		got, want := chain(t, pool, segments, x), chain(t, pool, whole, x)
+		got, want := chain(t, segments, x), chain(t, whole, x)
 		diff, scale := 0.0, 0.0
 		for i := range want {
 			diff = math.Max(diff, math.Abs(float64(got[i]-want[i])))
@@ -58,7 +52,7 @@ func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
 		if !(diff <= 1e-5*scale) || scale == 0 {
 			t.Errorf("%q: segments differ by %g at a scale of %g", boundaries, diff, scale)
 		}
-		if !slices.Equal(chain(t, pool, segments, x, ort.Unoptimized()), chain(t, pool, whole, x, ort.Unoptimized())) {
+		if !slices.Equal(chain(t, segments, x, ort.Unoptimized()), chain(t, whole, x, ort.Unoptimized())) {
 			t.Errorf("%q: without optimisation the segments give other bits", boundaries)
 		}
 	}
@@ -125,14 +119,5 @@ func TestRealNetworksCompose(t *testing.T) {
 			composes(t, g, Boundaries(g))
 			composes(t, g, Cuts(g)[3:5])
 		})
-	}
-}
-
-// A user's own boundaries: any of the cut tensors, in order.
-func TestGivenBoundaries(t *testing.T) {
-	g := zoo(t, "preact_standard.onnx")
-	cuts := Cuts(g)
-	for _, at := range [][]string{{cuts[0]}, {cuts[len(cuts)-1]}, {cuts[1], cuts[2]}, {cuts[2], cuts[7], cuts[8]}} {
-		composes(t, g, at)
 	}
 }

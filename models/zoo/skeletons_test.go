@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,12 +94,17 @@ func check(t *testing.T, net *onnx.Graph) {
 	if !(size > 1e-4 && size < 1e4) {
 		t.Errorf("outputs of size %g: the weights don't keep activations near order 1", size)
 	}
-	program, finish := compile(t, pool, v)
-	defer finish()
-	evaluate := func(ctx context.Context, x []float32) (y, dx []float32, err error) {
-		y, dx = make([]float32, len(w)), make([]float32, len(x))
-		return y, dx, pool.Run(ctx, program, [][]float32{x, w}, [][]float32{y, dx})
+	// evaluator runs a vector-Jacobian graph, with fixed inputs between the point and the cotangent.
+	evaluator := func(g *onnx.Graph, fixed ...[]float32) func(ctx context.Context, at []float32) (y, dx []float32,
+		err error) {
+		program := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
+		return func(ctx context.Context, at []float32) (y, dx []float32, err error) {
+			y, dx = make([]float32, len(w)), make([]float32, len(x))
+			in := slices.Concat([][]float32{at}, fixed, [][]float32{w})
+			return y, dx, pool.Run(ctx, program, in, [][]float32{y, dx})
+		}
 	}
+	evaluate := evaluator(v)
 	whole, dx := must.Get2(evaluate(context.Background(), x))(t)
 	if e := crosscheck.Compare(y, whole); !(e <= composeTolerance) {
 		t.Errorf("the segments' output differs from the whole's by %.2g", e)
@@ -115,12 +121,7 @@ func check(t *testing.T, net *onnx.Graph) {
 	}
 	// If outputs jump, take the network that agrees with this one at x and is continuous.
 	if f := frozen(net); f != nil {
-		program, finish := compile(t, pool, f)
-		defer finish()
-		evaluate = func(ctx context.Context, at []float32) (y, dx []float32, err error) {
-			y, dx = make([]float32, len(w)), make([]float32, len(x))
-			return y, dx, pool.Run(ctx, program, [][]float32{at, x, w}, [][]float32{y, dx})
-		}
+		evaluate = evaluator(f, x)
 		_, same := must.Get2(evaluate(context.Background(), x))(t)
 		if e := crosscheck.Compare(dx, same); !(e <= composeTolerance) {
 			t.Errorf("the gradient differs by %.2g from that with fixed indices", e)
@@ -221,10 +222,4 @@ func dot(a, b []float32) float64 {
 		s += float64(a[i]) * float64(b[i])
 	}
 	return s
-}
-
-func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) (*ort.Program, func()) {
-	t.Helper()
-	p := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
-	return p, p.Close
 }

@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +8,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// maxFold bounds how many values constant folding may create in all, so that a hostile ConstantOfShape, or a vector
-// that is joined with itself again and again, can't take the memory.
+// maxFold bounds how many values constant folding may create in all: a hostile file can't take the memory.
 const maxFold = onnx.MaxFold
 
 // fold evaluates a Constant, and shape arithmetic in which the batch size takes part. It reports false for other nodes.
@@ -148,11 +146,6 @@ func (s *simplifier) branched(n *onnx.Node) bool {
 	return true
 }
 
-func filler(n *onnx.Node) *onnx.Tensor {
-	t, _ := n.Attrs["value"].(*onnx.Tensor)
-	return cmp.Or(t, onnx.Scalar(0))
-}
-
 func constantValue(n *onnx.Node) *onnx.Tensor {
 	for _, name := range []string{"value", "value_float", "value_floats", "value_int", "value_ints"} {
 		if t := tensorOf(n.Attrs[name]); t != nil {
@@ -161,6 +154,11 @@ func constantValue(n *onnx.Node) *onnx.Tensor {
 	}
 	onnx.Refuse("holds no value that is supported")
 	return nil
+}
+
+// floats makes a float constant of integers.
+func floats(shape onnx.Shape, v []int64) *onnx.Tensor {
+	return onnx.FloatTensor(shape, onnx.Each(v, func(v int64) float32 { return float32(v) }))
 }
 
 // tensorOf makes a constant of an attribute's value; nil where it is none.

@@ -70,7 +70,6 @@ func (s *simplifier) expanded(n *onnx.Node) bool {
 	return true
 }
 
-// visit opens what has been made.
 func (e *expansion) visit() {
 	for _, made := range e.made {
 		if made.Origin = e.n.Origin; e.n.Origin != nil { // its operator set is the graph's, not that of another domain
@@ -90,10 +89,8 @@ func (e *expansion) add(op string, attrs onnx.Attrs, outputs []string, inputs ..
 		Inputs: slices.Clone(inputs)})
 }
 
-// op appends an operator and returns its output.
 func (e *expansion) op(op string, attrs onnx.Attrs, inputs ...string) string {
-	out := e.s.g.Fresh(e.n.Outputs[0] + "/" + op)
-	e.s.g.Shapes[out] = nil // taken
+	out := e.s.g.Take(e.n.Outputs[0] + "/" + op)
 	e.add(op, attrs, []string{out}, inputs...)
 	return out
 }
@@ -273,7 +270,6 @@ func matMulIntegerToFloat(e *expansion) {
 	e.biased(e.op("MatMul", nil, e.floats(e.in(0), e.in(2), e.in(4), 1), e.columns(1, 3, 5)), 6)
 }
 
-// biased adds input i, if there is one.
 func (e *expansion) biased(y string, i int) {
 	if e.in(i) != "" {
 		y = e.op("Add", nil, y, e.in(i))

@@ -7,12 +7,8 @@ func (o Options) join(g *onnx.Graph) {
 	if len(g.Inputs) < 2 && len(o.Joined) == 0 {
 		return
 	}
-	g.Shapes = map[string]onnx.Shape{} // names that Fresh must keep away from
-	for _, n := range g.Nodes {
-		for _, out := range n.Outputs {
-			g.Shapes[out] = nil
-		}
-	}
+	g.Shapes = map[string]onnx.Shape{}
+	reserve(g, g.Nodes)
 	for _, in := range g.Inputs {
 		g.Shapes[in.Name] = nil
 	}
@@ -29,8 +25,7 @@ func (o Options) join(g *onnx.Graph) {
 }
 
 func joinInputs(g *onnx.Graph, axis int64, batch onnx.Shape) {
-	flat, total := g.Fresh("inputs"), int64(0)
-	g.Shapes[flat] = nil
+	flat, total := g.Take("inputs"), int64(0)
 	var nodes []*onnx.Node
 	for _, in := range g.Inputs {
 		onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
@@ -48,8 +43,7 @@ func joinInputs(g *onnx.Graph, axis int64, batch onnx.Shape) {
 		if err := item.Check(); err != nil {
 			onnx.Refuse("input %q: %w", in.Name, err)
 		}
-		part := g.Fresh(in.Name + "/part")
-		g.Shapes[part] = nil
+		part := g.Take(in.Name + "/part")
 		ends := func(at ...int64) string { return g.AddConst("join", onnx.IntTensor(at...)) }
 		nodes = append(nodes, &onnx.Node{Op: "Slice", Outputs: []string{part},
 			Inputs: []string{flat, ends(total), ends(total + item.Items()), ends(axis)}},
@@ -62,13 +56,11 @@ func joinInputs(g *onnx.Graph, axis int64, batch onnx.Shape) {
 
 func joinOutputs(g *onnx.Graph, axis int64, batch onnx.Shape, values []int) {
 	onnx.Require(len(values) <= len(g.Outputs), "has %d outputs, not %d", len(g.Outputs), len(values))
-	all := &onnx.Node{Op: "Concat", Attrs: onnx.Attrs{"axis": axis}, Outputs: []string{g.Fresh("outputs")}}
-	g.Shapes[all.Outputs[0]] = nil
+	all := &onnx.Node{Op: "Concat", Attrs: onnx.Attrs{"axis": axis}, Outputs: []string{g.Take("outputs")}}
 	for i, n := range values {
 		out := g.Outputs[i]
 		onnx.Require(out.DType == onnx.Float, "output %q is not float32", out.Name)
-		flat := g.Fresh(out.Name + "/flat")
-		g.Shapes[flat] = nil
+		flat := g.Take(out.Name + "/flat")
 		g.Nodes = append(g.Nodes, reshaped(g, out.Name, flat, append(batch[:len(batch):len(batch)], int64(n))))
 		all.Inputs = append(all.Inputs, flat)
 	}

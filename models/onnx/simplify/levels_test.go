@@ -43,7 +43,6 @@ func TestLevels(t *testing.T) {
 		if got := onnxtest.Operators(g); got != c.operators || !g.Levels || len(g.Notices) == 0 {
 			t.Errorf("%s: operators %s, want %s; %v", c.nodes, got, c.operators, g.Notices)
 		}
-		original := must.Get(ort.OpenOriginal("file", &onnx.File{Data: data}, ""))(t)
 		rng := rand.New(rand.NewPCG(1, 2))
 		image, raw := make([]float32, 192), make([]float32, 192)
 		for i := range image { // i is of the file
@@ -54,10 +53,9 @@ func TestLevels(t *testing.T) {
 			}
 			image[at] = raw[i] / 255
 		}
-		if err := ort.Agree(must.Get(original.Run(raw))(t), onnxtest.Run(t, g, image)); err != nil {
+		if err := ort.Agree(must.Get(original(t, data).Run(raw))(t), onnxtest.Run(t, g, image)); err != nil {
 			t.Errorf("%s: %v", c.nodes, err)
 		}
-		original.Close()
 	}
 }
 

@@ -93,7 +93,7 @@ func liftReshape(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 }
 
 func liftFlatten(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	item, axis := s.item(n.Inputs[0]), int(n.Int("axis", 1))
+	item, axis := s.item(n.Inputs[0]), int(n.Axis())
 	if axis < 0 {
 		axis += len(item)
 	}
@@ -138,12 +138,11 @@ func liftPad(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 }
 
 func liftAxis(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
-	def := map[string]int64{"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1, "TopK": -1, "OneHot": -1,
-		"LpNormalization": -1, "RMSNormalization": -1}[n.Op]
+	axis := n.Axis()
 	if s.from < 13 && strings.HasSuffix(n.Op, "Softmax") {
-		def = 1
+		axis = n.Int("axis", 1)
 	}
-	n.Set("axis", behind([]int64{n.Int("axis", def)})[0])
+	n.Set("axis", behind([]int64{axis})[0])
 	onnx.Require(n.Op != "Gather" || !s.hasBatch(n.Inputs[1]), "picks by computed indices")
 	return ""
 }
@@ -181,7 +180,7 @@ func liftExpand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // liftElements gives indices, and what they are for, the batch's 1 in front where all items share them: [openIndices]
 // repeats them then.
 func liftElements(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	n.Set("axis", behind([]int64{n.Int("axis", 0)})[0])
+	n.Set("axis", behind([]int64{n.Axis()})[0])
 	for i, in := range n.Inputs {
 		if !s.hasBatch(in) {
 			n.Inputs[i] = s.row(b, in)

@@ -83,24 +83,21 @@ func TestLift(t *testing.T) {
 		if in := g.Inputs[0].Shape; in[0] != onnx.Batch || len(in) != len(one.shape)+1 {
 			t.Errorf("%s: the input has shape %v", one.nodes, in)
 		}
-		opened := must.Get(ort.Open("opened", must.Get(g.Encode())(t)))(t)
-		original := must.Get(ort.OpenOriginal("file", &onnx.File{Data: data}, "y"))(t)
 		const n = 3
+		original := original(t, data)
 		rng := rand.New(rand.NewPCG(1, 2))
 		items := original.Inputs()
 		x := make([]float32, n*items)
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		out := must.Get(opened.Run([]ort.Tensor{{Shape: append([]int64{n}, one.shape...), Data: x}}))(t)[0].Data
+		out := together(t, g, n, x).Data
 		for k := range n {
 			y := must.Get(original.Run(x[k*items : (k+1)*items]))(t)
 			if own := out[k*len(out)/n : (k+1)*len(out)/n]; ort.Agree(y, own) != nil {
 				t.Errorf("%v %s: item %d: %v, the file gives %v", one.shape, one.nodes, k, own, y)
 			}
 		}
-		opened.Close()
-		original.Close()
 	}
 	// An operator on a batch of its own is refused.
 	g := must.Get(onnx.Decode(onnxtest.New(17, 2, 2, 3, 3).Node("k[2,2,2,2]=0.5; Conv x k → y").Bytes()))(t)

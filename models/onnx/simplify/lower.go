@@ -115,7 +115,7 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
 	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
-		e = onnx.FloatTensor(e.Shape, onnx.Each(e.Ints, func(v int64) float32 { return float32(v) }))
+		e = floats(e.Shape, e.Ints)
 		n.Inputs[1] = b.Const(e)
 	}
 	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
@@ -145,7 +145,8 @@ func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		return ""
 	}
 	x := s.g.Shapes[n.Inputs[0]]
-	first := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
+	n.Set("axis", n.Int("axis", 1))
+	first := n.AxisOf(len(x))
 	n.Set("axis", -1)
 	if first == len(x)-1 {
 		return ""
@@ -278,15 +279,14 @@ func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // x/√(mean x² + ε)·scale over the axes from axis on
 func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	rank := len(s.g.Shapes[n.Inputs[0]])
-	first := onnx.Sure(onnx.Axis(n, "axis", -1, rank))
-	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(first, rank))
+	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(n.AxisOf(rank), rank))
 	inverse := b.Op("Reciprocal", b.Op("Sqrt", b.Op("Add", mean, b.Float(n.Float("epsilon", 1e-5)))))
 	return b.Op("Mul", b.Op("Mul", n.Inputs[0], inverse), n.Inputs[1])
 }
 
 // x over its norm along one axis; 0 where that is 0
 func lowerLpNorm(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	along, p := []int64{n.Int("axis", -1)}, n.Int("p", 2)
+	along, p := []int64{n.Axis()}, n.Int("p", 2)
 	onnx.Require(p == 1 || p == 2, "has p = %d; 1 and 2 are supported", p)
 	if p == 2 {
 		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along))

@@ -66,14 +66,6 @@ func TestLoweringKeepsNames(t *testing.T) {
 	}
 }
 
-// A lowering that gives its input back leaves that tensor to its other readers.
-func TestLoweringLeavesItsInput(t *testing.T) {
-	f := file(18, N, 4).Node("one=1.0; Relu x → a; Pow a one → b; Neg b → c; Sub a c → y")
-	if got := onnxtest.Operators(onnxtest.Open(t, f.Bytes(N, 4))); got != "Relu Neg Sub" {
-		t.Errorf("becomes %s", got)
-	}
-}
-
 // Operators that can't be taken apart are errors of one line.
 func TestLoweringErrors(t *testing.T) {
 	for _, c := range [][2]string{

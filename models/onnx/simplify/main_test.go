@@ -1,12 +1,15 @@
 package simplify_test
 
 import (
+	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/ort"
 )
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
@@ -29,3 +32,21 @@ func quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProt
 
 // A vec holds the values of one item.
 type vec = []float32
+
+// original opens a file as it lies.
+func original(t *testing.T, data []byte) *ort.Original {
+	t.Helper()
+	o := must.Get(ort.OpenOriginal("file", &onnx.File{Data: data}, ""))(t)
+	t.Cleanup(o.Close)
+	return o
+}
+
+// together runs a network on several items at once.
+func together(t *testing.T, g *onnx.Graph, items int64, x vec) ort.Tensor {
+	t.Helper()
+	s := must.Get(ort.OpenGraph(g))(t)
+	defer s.Close()
+	shape := slices.Clone(g.Inputs[0].Shape)
+	shape[0] = items
+	return must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: x}}))(t)[0]
+}

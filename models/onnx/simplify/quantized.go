@@ -23,7 +23,6 @@ type quantization struct {
 	guessed bool // the kind
 }
 
-// bytes reports whether the integers have 8 bits.
 func (q *quantization) bytes() bool { return q.kind == onnx.Int8 || q.kind == onnx.Uint8 }
 
 // span are the least and the largest integer less its zero point.
@@ -35,10 +34,13 @@ func (q *quantization) span() (lo, hi float64) {
 	return float64(least - slices.Max(q.zero)), float64(most - slices.Min(q.zero))
 }
 
-// movable reports whether ONNX Runtime takes roundings past an operator, which moves values.
-func movable(op string) bool {
-	return onnx.TraitsOf(op).Relabels || slices.Contains([]string{"MaxPool", "Transpose", "Slice", "Expand"}, op)
+// onIntegers reports whether exporters leave an operator between integers, beside expansions.
+func onIntegers(op string) bool {
+	return onnx.TraitsOf(op).Relabels || op == "MaxPool" || op == "Transpose"
 }
+
+// movable reports whether ONNX Runtime takes roundings past an operator, which moves values.
+func movable(op string) bool { return onIntegers(op) || op == "Slice" || op == "Expand" }
 
 // regrouped reports whether ONNX Runtime computes a QDQ graph otherwise than its operators say, by more than the
 // rounding of floats: it quantises the float weights and biases of operators between quantised tensors
@@ -118,13 +120,10 @@ func (s *simplifier) integer(x string) string {
 	return x
 }
 
-// onIntegers are the operators that exporters leave between integers, beside expansions.
-var onIntegers = []string{"Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-
 // carry notes what is known of an operator's input that holds of its output too.
 func (s *simplifier) carry(n *onnx.Node) {
 	x, y := n.Input(0), n.Outputs[0]
-	if s.g.Integers[x] && slices.Contains(onIntegers, n.Op) {
+	if s.g.Integers[x] && onIntegers(n.Op) {
 		s.integer(y)
 		if a := s.sums[x]; a != nil {
 			s.sums[y] = a
@@ -148,7 +147,7 @@ func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 		onnx.Require(v > 0 && !math.IsInf(float64(v), 0), "scale %v is not above 0", v)
 	}
 	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{},
-		axis: n.Int("axis", 1)}
+		axis: n.Axis()}
 	data, constant := s.g.Consts[n.Inputs[0]]
 	switch zero := s.g.Consts[n.Input(2)]; {
 	case zero != nil:
@@ -167,9 +166,9 @@ func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 	count := len(scale)
 	onnx.Require(len(q.zero) == count && count > 0, "it has %d scales and %d zero points", count, len(q.zero))
 	if count > 1 {
-		a := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
+		a := n.AxisOf(len(x))
 		onnx.Require(x[a] == int64(count), "it has %d scales for axis %d of %v", count, a, x)
-		q.axis, q.shape = int64(a), append(onnx.Shape{x[a]}, slices.Repeat(onnx.Shape{1}, len(x)-a-1)...)
+		q.axis, q.shape = int64(a), onnx.PerAxis(n, x, x[a])
 	}
 	lo, hi, ok := onnx.QuantizedRange(q.kind)
 	if n.Op == "DequantizeLinear" && q.kind == onnx.Int32 { // a bias
@@ -280,9 +279,7 @@ func Unrounded(g *onnx.Graph) (_ *onnx.Graph, err error) {
 			continue
 		}
 		shape := onnx.PerAxis(q, g.Shapes[x], int64(len(on)))
-		shift := g.AddConst(n.Outputs[0]+"/zero", onnx.FloatTensor(shape, onnx.Each(on, func(z int64) float32 {
-			return float32(z)
-		})))
+		shift := g.AddConst(n.Outputs[0]+"/zero", floats(shape, on))
 		g.Nodes[i] = &onnx.Node{Op: "Add", Inputs: []string{x, shift}, Outputs: n.Outputs}
 	}
 	if !changed {

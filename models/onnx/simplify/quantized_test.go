@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -136,9 +135,7 @@ func TestRegrouped(t *testing.T) {
 			if g.Inexact != c.inexact || !g.Rounds {
 				t.Errorf("inexact %v, rounds %v", g.Inexact, g.Rounds)
 			}
-			file := must.Get(ort.OpenOriginal(name, &onnx.File{Data: data}, ""))(t)
-			defer file.Close()
-			apart := 0.0
+			file, apart := original(t, data), 0.0
 			for _, x := range []float32{-0.83, -0.53, -0.23, 0.07, 0.37, 0.67} {
 				y, file := onnxtest.Run(t, g, []float32{x})[0], must.Get(file.Run([]float32{x}))(t)[0]
 				apart = max(apart, math.Abs(float64(y)-file))

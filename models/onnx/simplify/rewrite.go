@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -180,7 +181,8 @@ func tile(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // fillBatch is ConstantOfShape for every item of the batch.
 func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 0)))
-	at, value := slices.Index(rest, onnx.BatchSize), filler(n)
+	value, _ := n.Attrs["value"].(*onnx.Tensor)
+	at, value := slices.Index(rest, onnx.BatchSize), cmp.Or(value, onnx.Scalar(0))
 	onnx.Require(at >= 0 && value.DType == onnx.Float && value.Len() == 1,
 		"fills a tensor whose size depends on the batch")
 	rest[at] = 1
@@ -193,9 +195,10 @@ func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // batch's 1.
 func openConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	data := slices.IndexFunc(n.Inputs, s.hasBatch)
-	if data >= 0 && onnx.Sure(onnx.Axis(n, "axis", 1, len(s.g.Shapes[n.Inputs[data]]))) !=
-		s.g.Shapes[n.Inputs[data]].BatchAxis() {
-		s.repeat(b, n, n.Inputs[data])
+	if data >= 0 {
+		if x := s.g.Shapes[n.Inputs[data]]; n.AxisOf(len(x)) != x.BatchAxis() {
+			s.repeat(b, n, n.Inputs[data])
+		}
 	}
 	return ""
 }

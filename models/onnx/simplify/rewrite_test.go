@@ -10,7 +10,6 @@ import (
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
-	"selfheal/models/ort"
 )
 
 // Networks whose shape arithmetic names the batch, or which were exported with a
@@ -105,13 +104,8 @@ func TestBatchIsOpened(t *testing.T) {
 				}
 				x, want = append(x, item...), append(want, c.value(item)...)
 			}
-			s := must.Get(ort.Open(c.name, must.Get(g.Encode())(t)))(t)
-			defer s.Close()
-			shape := slices.Clone(g.Inputs[0].Shape)
-			shape[0] = items
-			y := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: x}}))(t)
-			if !onnxtest.Near(y[0].Data, want) {
-				t.Errorf("gives %v, want %v", y[0].Data, want)
+			if y := together(t, g, items, x).Data; !onnxtest.Near(y, want) {
+				t.Errorf("gives %v, want %v", y, want)
 			}
 		})
 	}
@@ -130,15 +124,10 @@ func TestSqueezeOfNothing(t *testing.T) {
 		"some axes": file(11, N, 1, 2).Node("Squeeze x → a; Neg a → y").Bytes(N, 2),
 	} {
 		g := onnxtest.Open(t, data)
-		s := must.Get(ort.Open(name, must.Get(g.Encode())(t)))(t)
-		defer s.Close()
 		for items := int64(1); items < 3; items++ {
-			shape := slices.Clone(g.Inputs[0].Shape)
-			shape[0] = items
-			y := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: onnxtest.Ramp(2 * items)}}))(t)
-			if !slices.Equal(y[0].Shape, []int64{items, 2}) ||
-				!onnxtest.Near(y[0].Data, negated(onnxtest.Ramp(2*items))) {
-				t.Errorf("%s: %d items give %v of shape %v", name, items, y[0].Data, y[0].Shape)
+			y := together(t, g, items, onnxtest.Ramp(2*items))
+			if !slices.Equal(y.Shape, []int64{items, 2}) || !onnxtest.Near(y.Data, negated(onnxtest.Ramp(2*items))) {
+				t.Errorf("%s: %d items give %v of shape %v", name, items, y.Data, y.Shape)
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if !ok {
 		p, ok = countedPlaces(s.g.Consts[n.Inputs[1]], items, s.fixedBatch)
 	}
-	onnx.Require(ok && p.items == items && n.Int("axis", 0) == 0 &&
+	onnx.Require(ok && p.items == items && n.Axis() == 0 &&
 		!slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }),
 		"reads places of other items of the batch")
 	t := b.Reshape(x, onnx.Shape{onnx.Batch, items})

@@ -60,11 +60,7 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 	}
 	nodes := g.Nodes
 	g.Nodes = nil
-	for _, n := range nodes { // names that Fresh must keep away from
-		for _, o := range n.Outputs {
-			g.Shapes[o] = nil
-		}
-	}
+	reserve(g, nodes)
 	if alone {
 		s.item1(in)
 	}
@@ -91,6 +87,15 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 	return g.Verify()
 }
 
+// reserve keeps new tensors from getting the names of those that nodes write.
+func reserve(g *onnx.Graph, nodes []*onnx.Node) {
+	for _, n := range nodes {
+		for _, o := range n.Outputs {
+			g.Shapes[o] = nil
+		}
+	}
+}
+
 // onData are the nodes that a constant's value cannot stand for: those that the input's values reach, and those that
 // draw. An If that a constant decides becomes the nodes of its branch, which are not among them yet.
 func onData(g *onnx.Graph) (nodes []*onnx.Node) {
@@ -113,7 +118,6 @@ func onData(g *onnx.Graph) (nodes []*onnx.Node) {
 	return nodes
 }
 
-// supported asks whether every node has a rule.
 func supported(nodes []*onnx.Node) error {
 	training := func(n *onnx.Node) bool { return n.Op == "BatchNormalization" && n.Int("training_mode", 0) == 1 }
 	if i := slices.IndexFunc(nodes, training); i >= 0 {
@@ -339,7 +343,7 @@ func shapeOf(s *simplifier, n *onnx.Node) bool {
 
 func sizesOf(n *onnx.Node, x onnx.Shape) []int64 {
 	d := int64(len(x))
-	start, count, _ := onnx.SliceRange(n.Int("start", 0), n.Int("end", d), 1, d)
+	start, count := onnx.SliceRange(n.Int("start", 0), n.Int("end", d), 1, d)
 	return slices.Clone(x[start : start+count])
 }
 

@@ -58,6 +58,11 @@ func TestSimplify(t *testing.T) {
 		{"Dropout in no training", file(13, N, 2).Tensor(onnxtest.BoolTensor("m", false)).
 			Node("r=0.5; Dropout x r m → a; Neg a → y"), "Neg", Shape{N, 2}, nil},
 		{"a Cast that does nothing", file(13, N, 2).Node("Cast x → a to=1; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"a Cast of truth values", file(13, N, 2).Node("c=0.0; Greater x c → b; Cast b → f to=1; Mul f x → y"),
+			"Greater Cast Mul", Shape{N, 2}, func(x vec) vec { return vec{0, x[1]} }},
+		{"a Pow that gives its input back, which others read",
+			file(18, N, 4).Node("one=1.0; Relu x → a; Pow a one → b; Neg b → c; Sub a c → y"), "Relu Neg Sub",
+			Shape{N, 4}, func(x vec) vec { return vec{0, 0, 2 * x[2], 2 * x[3]} }},
 		{"dead nodes", file(13, N, 2).Node("Exp x → dead; Neg x → y"), "Neg", Shape{N, 2}, nil},
 		{"nodes out of order", file(13, N, 2).Node("Neg a → y; Relu x → a"), "Relu Neg", Shape{N, 2}, nil},
 		{"ConstantOfShape", file(13, N, 2, 2).

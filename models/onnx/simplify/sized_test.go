@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -47,11 +46,11 @@ func TestOpenSize(t *testing.T) {
 			continue
 		}
 		n := c.image[0] * c.image[1] * c.image[2]
-		original := must.Get(ort.OpenOriginal("file", &onnx.File{Data: data}, ""))(t)
-		original.Take(simplify.Sized(c.shape, c.layout, c.image))
+		file := original(t, data)
+		file.Take(simplify.Sized(c.shape, c.layout, c.image))
 		rng := rand.New(rand.NewPCG(1, 2))
 		x, theirs := make([]float32, n), make([]float32, n)
-		behind := original.Shape()[3] == 3 // the channels
+		behind := file.Shape()[3] == 3 // the channels
 		for i := range x {
 			at := i
 			if behind {
@@ -60,10 +59,9 @@ func TestOpenSize(t *testing.T) {
 			x[i] = rng.Float32()
 			theirs[at] = x[i]
 		}
-		if err := ort.Agree(must.Get(original.Run(theirs))(t), onnxtest.Run(t, g, x)); err != nil {
+		if err := ort.Agree(must.Get(file.Run(theirs))(t), onnxtest.Run(t, g, x)); err != nil {
 			t.Errorf("%v %s: %v", c.shape, c.nodes, err)
 		}
-		original.Close()
 	}
 }
 

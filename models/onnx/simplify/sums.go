@@ -20,7 +20,6 @@ type sum struct {
 	open   bool         // an Add behind it joins it
 }
 
-// leaves reports whether it may leave int32.
 func (a *sum) leaves() bool { return a.lo < math.MinInt32 || a.hi > math.MaxInt32 }
 
 // summed notes which sums ONNX Runtime computes in int32, and writes those that may leave it. It reports true where it
@@ -51,8 +50,7 @@ func summed(s *simplifier, n *onnx.Node) bool {
 		max(-a.lo, a.hi))
 	e := &expansion{s: s, n: n}
 	all := n.Clone()
-	all.Outputs[0] = s.g.Fresh(y + "/sum")
-	s.g.Shapes[all.Outputs[0]] = nil // taken
+	all.Outputs[0] = s.g.Take(y + "/sum")
 	s.sums[all.Outputs[0]] = a
 	e.made = append(e.made, all)
 	whole := slices.Clone(a.scale.Floats)
@@ -176,7 +174,7 @@ func int32s(g *onnx.Graph) map[*onnx.Node]bool {
 	for _, n := range g.Nodes {
 		of := slices.ContainsFunc(n.Inputs, func(in string) bool { return whole[in] })
 		nodes[n] = of && onSums[n.Op] != nil
-		if nodes[n] || of && slices.Contains(onIntegers, n.Op) || n.Op == "ConvInteger" || n.Op == "MatMulInteger" {
+		if nodes[n] || of && onIntegers(n.Op) || n.Op == "ConvInteger" || n.Op == "MatMulInteger" {
 			whole[n.Outputs[0]] = true
 		}
 	}
@@ -194,8 +192,7 @@ func (s *simplifier) integers(n *onnx.Node) *sum {
 	for i, in := range n.Inputs {
 		c := s.g.Consts[in]
 		if of[i] = s.sums[in]; c != nil && c.DType == onnx.Int32 && len(c.Ints) > 0 {
-			floats := onnx.Each(c.Ints, func(v int64) float32 { return float32(v) })
-			n.Inputs[i] = s.g.AddConst(in+"/floats", onnx.FloatTensor(c.Shape, floats))
+			n.Inputs[i] = s.g.AddConst(in+"/floats", floats(c.Shape, c.Ints))
 			of[i] = &sum{lo: float64(slices.Min(c.Ints)), hi: float64(slices.Max(c.Ints))}
 		}
 		onnx.Require(of[i] != nil, "its input %q is no sum of int32 by known steps: cast what is quantised "+

@@ -9,20 +9,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"selfheal/internal/must"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
-	"selfheal/models/ort"
 )
 
 // asFile gives what an opened network and its file make of inputs of one value.
 func asFile(t *testing.T, data []byte, x float32) (opened []float32, file []float64) {
 	t.Helper()
-	g := onnxtest.Open(t, data)
-	o := must.Get(ort.OpenOriginal("file", &onnx.File{Data: data}, ""))(t)
-	defer o.Close()
+	o := original(t, data)
 	in := slices.Repeat([]float32{x}, o.Inputs())
-	return onnxtest.Run(t, g, in), must.Get(o.Run(in))(t)
+	return onnxtest.Run(t, onnxtest.Open(t, data), in), must.Get(o.Run(in))(t)
 }
 
 // The opened form of a file whose sums leave int32 answers as the file does, where they do and where they do not.
