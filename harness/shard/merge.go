@@ -205,10 +205,8 @@ func wholly(command []string) (whole []string) {
 }
 
 func sameRun(a, b *folder.Planned, inA, inB string) error {
-	list, err := folder.Differ(a.Run, b.Run)
+	list := folder.Differ(a.Run, b.Run)
 	switch {
-	case err != nil:
-		return err
 	case len(list) > 0:
 		return fmt.Errorf("%s and %s are of different plans: %s; selfheal compare puts different runs beside each "+
 			"other", inA, inB, result.SayFirst(list, "there", "here"))
