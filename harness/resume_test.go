@@ -53,7 +53,7 @@ func merged(t *testing.T, p *plan.Plan, shards int) (dir string) {
 	for i := range shards {
 		must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: i + 1, N: shards}, false, run.Options{Out: dir}))
 	}
-	must.Get(shard.Merge(t.Context(), must.Get(shard.Find(dir))(t), run.Options{Out: dir}))(t)
+	must.Get(shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir}))(t)
 	return dir
 }
 

@@ -64,7 +64,7 @@ func sharded(t *testing.T, p *plan.Plan, n int) (dir string, shards []string) {
 		must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: i, N: n}, false, run.Options{Out: dir,
 			Command: []string{"selfheal", "run", "--shard", "1/2", "--attempt", "--shard=1/2", "-q"}}))
 	}
-	return dir, must.Get(shard.Find(dir))(t)
+	return dir, shard.Find(dir)
 }
 
 // shardContinued continues a shard, and returns its lines of progress.
@@ -162,10 +162,10 @@ func TestAttempts(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.As(err, new(folder.Unfinished)) {
 		t.Fatal(err)
 	}
-	_, err = shard.Merge(t.Context(), must.Get(shard.Find(dir))(t), run.Options{Out: dir})
+	_, err = shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir})
 	must.Refuse(t, err, "not finished: 2")
 	must.Have(t, shardContinued(t, p, plan.Shard{I: 2, N: 2}, true, dir), "it continues")
-	shards := must.Get(shard.Find(dir))(t)
+	shards := shard.Find(dir)
 	if len(shards) != 4 {
 		t.Errorf("attempts %v", shards)
 	}
@@ -200,7 +200,7 @@ func TestMergeOfManyShards(t *testing.T) {
 	p := testplan.Many(t, n, sparse, "suites.some.models=[robust]")
 	whole, dir := t.TempDir(), t.TempDir()
 	must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: 1, N: 1}, false, run.Options{Out: dir}))
-	one := must.Get(shard.Find(dir))(t)
+	one := shard.Find(dir)
 	must.Get(shard.Merge(t.Context(), one, run.Options{Out: whole}))(t)
 
 	planned := must.Get(folder.ReadPlan(filepath.Join(one[0], folder.WorkFolder, folder.PlanFile)))(t)
@@ -312,7 +312,7 @@ func TestDamagedShards(t *testing.T) {
 	planned := must.Get(folder.ReadPlan(filepath.Join(shards[1], folder.WorkFolder, folder.PlanFile)))(t)
 	planned.Run.Finished = nil
 	must.Do(t, (&folder.Folder{Dir: filepath.Dir(attempt)}).Write(*planned))
-	must.Get(shard.Merge(t.Context(), must.Get(shard.Find(dir))(t), run.Options{Out: dir}))(t)
+	must.Get(shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir}))(t)
 	sameEnd(t, "mended", whole, dir)
 }
 

@@ -19,7 +19,6 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
-	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 	"selfheal/internal/lists"
@@ -196,7 +195,6 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p 
 // patience is how long passes are timed before a line says which; a variable for tests.
 var patience = 5 * time.Second
 
-// measure times a plan's passes.
 func measure(c *cobra.Command, p *plan.Plan) (*forecast.Times, error) {
 	var begun atomic.Int64 // jobs
 	defer tell(c.ErrOrStderr(), patience, func(time.Time) string {
@@ -286,7 +284,7 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 		return err
 	}
 	o.Out, o.Resume, o.Rule, o.Progress, o.Cache = f.out, f.resume, g.rule, g.progress(c), pca.UserCache()
-	o.Report = func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }
+	o.Report = g.render(c, f.out, f.out)
 	if part.N > 0 {
 		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {

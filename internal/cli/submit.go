@@ -12,12 +12,10 @@ import (
 	"selfheal/harness/cluster"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
-	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 )
 
-// submitFlags are the flags of submit.
 type submitFlags struct {
 	scaleFlags
 	providerFlags
@@ -29,7 +27,6 @@ type submitFlags struct {
 	kubernetes          cluster.Kubernetes
 }
 
-// The values of --engine.
 const (
 	slurm      = "slurm"
 	kubernetes = "kubernetes"
@@ -170,7 +167,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	_, err = shard.Submit(c.Context(), p, shard.SubmitOptions{Engine: engine, EngineName: f.engine,
 		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Rule: g.rule,
 			Progress: g.progress(c), Cache: pca.UserCache(), Command: commandLine(c),
-			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }}})
+			Report: g.render(c, f.out, f.out)}})
 	if err == nil {
 		g.printTables(c, f.out)
 	}

@@ -2,16 +2,45 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"selfheal/control/theory"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 )
+
+var theories struct {
+	sync.Mutex
+	of map[string]*theory.Result
+}
+
+// sharedTheory is [theory.Run], which computes once for all tests what takes seconds.
+func sharedTheory(ctx context.Context, o theory.Options) (*theory.Result, error) {
+	theories.Lock()
+	defer theories.Unlock()
+	key := fmt.Sprint(o.Seed, o.Quick)
+	r := theories.of[key]
+	if r == nil {
+		r, err := theory.Run(ctx, o)
+		if err == nil {
+			theories.of[key] = r
+		}
+		return r, err
+	}
+	for _, part := range lists.Distinct(r.Checks, func(c theory.Check) string { return c.Part }) {
+		if o.Progress != nil {
+			o.Progress(part)
+		}
+	}
+	return r, nil
+}
 
 // The theory command prints a table of checks that all pass, and leaves a page, the numbers and the figures.
 func TestTheory(t *testing.T) {
