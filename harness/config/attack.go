@@ -81,6 +81,15 @@ var attackForms = func() (all []attackForm) {
 	return all
 }()
 
+// The forms in a norm: all, those with one epsilon or more, those that attack, AutoAttack's, and those of components.
+var (
+	bounded   = formsThat(func(attackForm) bool { return true })
+	sized     = formsThat(func(f attackForm) bool { return !attacks.Brackets(f.spec.Kind) })
+	attacking = formsThat(func(f attackForm) bool { return !attacks.Proves(f.spec.Kind) })
+	versioned = formsThat(func(f attackForm) bool { return f.spec.Versions != nil })
+	listing   = formsThat(func(f attackForm) bool { return f.listed })
+)
+
 // formsThat names the forms in a norm for which a condition holds.
 func formsThat(holds func(f attackForm) bool) []string {
 	return lists.Map(lists.Only(attackForms, func(f attackForm) bool { return !attacks.Free(f.spec.Kind) && holds(f) }),
@@ -95,11 +104,6 @@ func attackObject(name string, a *Attack) object {
 	for _, s := range attacks.Specs {
 		versions = append(versions, lists.Map(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
-	bounded := formsThat(func(attackForm) bool { return true })
-	sized := formsThat(func(f attackForm) bool { return !attacks.Brackets(f.spec.Kind) })
-	attacking := formsThat(func(f attackForm) bool { return !attacks.Proves(f.spec.Kind) })
-	versioned := formsThat(func(f attackForm) bool { return f.spec.Versions != nil })
-	listed := formsThat(func(f attackForm) bool { return f.listed })
 	const auto = "only autoattack"
 	free := lists.Only(append(attacks.Kinds(), attacks.CorruptionKind), attacks.Free)
 	all := "all kinds but " + strings.Join(free[:len(free)-1], ", ") + " and " + free[len(free)-1]
@@ -121,7 +125,7 @@ func attackObject(name string, a *Attack) object {
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("sides", list(&a.Sides, oneOrMore, count), "sides of the square, in pixels; a list makes a cell each").in(attacks.PatchKind),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
-			"in order, each a name or a mapping of kind and parameters").in(listed...),
+			"in order, each a name or a mapping of kind and parameters").in(listing...),
 	}}
 	for _, f := range attackForms {
 		if o.forms = append(o.forms, f.form); f.spec.Versions == nil || f.listed {

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	repository = builtIn{os.DirFS(root)}
-	theories.of, runTheory = map[string]*theory.Result{}, sharedTheory
+	theories.of, runTheory = map[uint64]*theory.Result{}, sharedTheory
 	os.Exit(m.Run())
 }
 

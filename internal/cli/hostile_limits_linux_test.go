@@ -104,6 +104,7 @@ func TestHostileWithinLimits(t *testing.T) {
 		d.put("p.vnnlib", p.text())
 		try(p.name, "vnnlib DIR/three.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
 	}
+	d.put("p.vnnlib", []byte(declaredXY+bounded))
 	for i, n := range hostileNetworks {
 		f := onnxtest.New(17, -1, 3, 64, 64)
 		y := f.Graph.Input[0]
