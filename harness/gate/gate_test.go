@@ -172,6 +172,11 @@ func TestRefusals(t *testing.T) {
 			f.Models["resnet"] = result.Model{SHA256: strings.Repeat("c", 64)}
 		}, "renamed? control msa is new and has the settings of heal: give", false},
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
+		{func(f *result.File) {
+			m := f.Models["net"]
+			m.SHA256 = strings.Repeat("c", 64)
+			f.Models["net"] = m
+		}, "set new_model: true in gate: or give --new-model", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
 		{func(f *result.File) { f.Cells[2].Epsilon = 0 }, "an attack has norm, epsilon and recipe", false},

@@ -180,26 +180,6 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 			bare := fromJSON[judge.Verification](t, done(t, "verify", robustModel, "--json", "--adversarial", saved,
 				"--mean", "0.02,0.01,0.03", "--std", "0.95", "--data", testImages, "--limit", "12", "--norm", "linf",
 				"--epsilon", fmt.Sprint(c.Epsilon)))
-			shape, x := must.Get2(dataset.ReadArray(config.Folder("."), saved))(t)
-			last := filepath.Join(dir, "last.npy") // the same with channels last
-			var b bytes.Buffer
-			must.Do(t, dataset.WriteNPY(&b, []int{shape[0], 32, 32, 3}, func(yield func([]float32) bool) {
-				for one := range slices.Chunk(x, 3072) {
-					turned := make([]float32, 3072)
-					for i, v := range one {
-						turned[i%1024*3+i/1024] = v
-					}
-					if !yield(turned) {
-						return
-					}
-				}
-			}))
-			put(t, last, b.Bytes())
-			turned := fromJSON[judge.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial",
-				last, "--epsilon", fmt.Sprint(c.Epsilon))...))
-			if turned.Verdicts != c.Verdicts || turned.MaxNorm != c.MaxNorm {
-				t.Errorf("channels last: %+v, the run's cell is %+v", turned, c)
-			}
 			if bare.Verdicts != c.Verdicts || bare.MaxNorm != c.MaxNorm || bare.Attack != named(saved, "") ||
 				bare.Dataset != "test" || bare.Model != "preact_robust" {
 				t.Errorf("without a config: %+v, the run's cell is %+v", bare, c)
