@@ -90,8 +90,8 @@ func TestManyImages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			peak := func(n int) int64 {
-				p := testplan.Many(t, n, testplan.Resumed, append(c.sets, "default_suites=[given]", "seeds=1", "save_adversarial=false",
-					"suites.given.solver=null")...)
+				p := testplan.Many(t, n, testplan.Resumed, append(c.sets, "default_suites=[given]", "seeds=1",
+					"save_adversarial=false", "suites.given.solver=null")...)
 				debug.FreeOSMemory()
 				must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 				start := time.Now()

@@ -123,7 +123,8 @@ func attackObject(name string, a *Attack) object {
 			"all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
-		required("sides", list(&a.Sides, oneOrMore, count), "sides of the square, in pixels; a list makes a cell each").in(attacks.PatchKind),
+		required("sides", list(&a.Sides, oneOrMore, count),
+			"sides of the square, in pixels; a list makes a cell each").in(attacks.PatchKind),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"in order, each a name or a mapping of kind and parameters").in(listing...),
 	}}
@@ -178,13 +179,13 @@ func (a *Attack) corruptionRows() []row {
 			}
 		}
 	}
-	within := setting.Interval{Min: 1, Max: corruption.Severities}
+	name := func(v *string) value { return choice(v, corruption.Names()) }
+	severity := func(v *int) value { return whole(v, setting.Interval{Min: 1, Max: corruption.Severities}) }
 	return []row{
-		optional("names", list(&names, oneOrMore, func(v *string) value { return choice(v, corruption.Names()) }).then(fill),
-			"["+strings.Join(corruption.Names(), ", ")+"]", "which corruptions").in(attacks.CorruptionKind),
-		optional("severities", list(&severities, oneOrMore, func(v *int) value { return whole(v, within) }).then(fill),
-			"["+strings.Join(all, ", ")+"]", "which severities").in(
-			attacks.CorruptionKind),
+		optional("names", list(&names, oneOrMore, name).then(fill), "["+strings.Join(corruption.Names(), ", ")+"]",
+			"which corruptions").in(attacks.CorruptionKind),
+		optional("severities", list(&severities, oneOrMore, severity).then(fill), "["+strings.Join(all, ", ")+"]",
+			"which severities").in(attacks.CorruptionKind),
 	}
 }
 

@@ -149,7 +149,8 @@ func (e *Embedding) object() object {
 	t := &Training{}
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", name(&e.Fit, "a data set", "datasets"), "data set that it is fitted on").in(control.Linear, control.Autoencoder),
+		required("fit", name(&e.Fit, "a data set", "datasets"), "data set that it is fitted on").
+			in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
 			"fraction to keep, such as 0.99").in(control.Linear),
 		optional("rank", count(&e.Rank), "",

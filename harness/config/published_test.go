@@ -83,7 +83,8 @@ func TestPublishedTable(t *testing.T) {
 		t.Fatalf("%s, %s, %d numbers", p.Source, p.Mode, len(p.Cells))
 	}
 	for _, c := range []struct{ models, controls, attacks, table, want string }{
-		{"resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two", "quick, linf, weak, mixed, l2", "table2-standard",
+		{"resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two", "quick, linf, weak, mixed, l2",
+			"table2-standard",
 			// the standard version before quick, and at its epsilon only
 			"resnet18 none none 0 0.9471; resnet18 one none 0 0.9281; resnet18 none linf 0.03137 0; " +
 				"resnet18 one linf 0.03137 0.6389; resnet18 one l2 0.5 0.821; WRN_28_8.standard one l2 0.5 0.8671; " +

@@ -46,9 +46,9 @@ func TestTraining(t *testing.T) {
 		if e.Kind != control.ONNX || e.Fit != "test" || e.Path != "e.onnx" {
 			t.Errorf("a run sees %+v", e)
 		}
-		want := Training{Path: "e.onnx", Fit: "test", Seed: 4, Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1,
-			Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001, Schedule: "cosine",
-			Objective: "clean"}}
+		want := Training{Path: "e.onnx", Fit: "test", Seed: 4, Settings: train.Settings{Epochs: 1, Batch: 128,
+			Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
+			Schedule: "cosine", Objective: "clean"}}
 		if c.change(&want); !reflect.DeepEqual(*e.Training, want) {
 			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *e.Training, want)
 		}

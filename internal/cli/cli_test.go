@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,8 +48,8 @@ func TestOutput(t *testing.T) {
 }
 
 // The whole job on a handful of bundled images, in an empty folder, with the config that is built into the program:
-// controls, a solver study, published numbers, several seeds and a certificate. Its files are valid, its log agrees with
-// them, and its report is the same when it is rendered again.
+// controls, a solver study, published numbers, several seeds and a certificate. Its files are valid, its log agrees
+// with them, and its report is the same when it is rendered again.
 func TestRunBundled(t *testing.T) {
 	testinput.Runtime(t)
 	t.Chdir(t.TempDir())
@@ -113,26 +112,6 @@ func TestSchemaCommand(t *testing.T) {
 		if name := strings.TrimSuffix(filepath.Base(path), ".schema.json"); done(t, "schema", name) != read(t, path) {
 			t.Errorf("schema %s prints another file than %s", name, path)
 		}
-	}
-}
-
-// The paper's numbers are rendered without a run's folder.
-func TestReportPublished(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "paper")
-	if got, want := done(t, "report", "--published", "--out", out),
-		"report: "+filepath.Join(out, "report.html")+"\n"; got != want {
-		t.Errorf("printed %q, want %q", got, want)
-	}
-	for name, holds := range map[string]string{
-		"report.html": "Published numbers", "tables.md": "94.71", "tables.tex": "94.71", "tables.csv": "0.9471",
-		"radar-RN-18.svg": "RN-18", "radar-WRN-76-10.svg": "WRN-76-10", "radar-EfficientNet-b0.png": "PNG",
-	} {
-		if !strings.Contains(read(t, filepath.Join(out, name)), holds) {
-			t.Errorf("%s: no %q", name, holds)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(out, "results.json")); err == nil {
-		t.Error("numbers that no run gave have results")
 	}
 }
 

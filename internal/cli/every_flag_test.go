@@ -139,7 +139,8 @@ func every(t *testing.T, w *world, c *cobra.Command, line string, first bool) {
 		if !known {
 			value, known = flagValues[f.Name]
 		}
-		if unseen[own]+unseen[c.Name()] != "" || f.Name == "help" || f.Value.Type() == "bool" && strings.Contains(line, "--"+f.Name) {
+		there := f.Value.Type() == "bool" && strings.Contains(line, "--"+f.Name)
+		if unseen[own]+unseen[c.Name()] != "" || f.Name == "help" || there {
 			return
 		}
 		if !known {

@@ -229,7 +229,8 @@ func inspectCommand(g *globals) *cobra.Command {
 gradient rule, the chain of segments between the default block boundaries, and
 every tensor at which it can be cut. Operators that can't be opened or
 differentiated are named node by node; the exit code is then 2.`,
-		Example:           "  selfheal inspect model.onnx\n  selfheal inspect --json a.onnx b.onnx       # exact numbers",
+		Example: "  selfheal inspect model.onnx\n" +
+			"  selfheal inspect --json a.onnx b.onnx       # exact numbers",
 		Args:              atLeastOne("one model or more"),
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {

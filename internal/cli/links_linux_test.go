@@ -27,8 +27,9 @@ func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	type reading struct{ path, line string }
 	const run = "run --quiet --config c.yaml --out "
-	readings := []reading{{"shards/datasets.json", run + "shards --shard 1/1"}, {"net.onnx", "run --dry-run --config c.yaml"},
-		{"net.onnx", run + "new"}, {"net.onnx", "vnnlib net.onnx no.vnnlib"}, {"no.vnnlib", "vnnlib three.onnx no.vnnlib"},
+	readings := []reading{{"shards/datasets.json", run + "shards --shard 1/1"},
+		{"net.onnx", "run --dry-run --config c.yaml"}, {"net.onnx", run + "new"},
+		{"net.onnx", "vnnlib net.onnx no.vnnlib"}, {"no.vnnlib", "vnnlib three.onnx no.vnnlib"},
 		{"net.onnx", "inspect net.onnx"}, {"net.onnx", "doctor net.onnx"},
 		{"baseline.json", "check --baseline baseline.json run"}}
 	for folder, lines := range map[string][]string{"shards": {"report shards --out merged", run + "shards --shard 1/1"},

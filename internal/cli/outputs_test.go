@@ -172,7 +172,9 @@ func (o outputCall) try(t *testing.T) bool {
 		o.replaces(t, code, slices.Sorted(maps.Keys(made)))
 	}
 	if made[output] != "" {
-		dangling := func(dir string) { must.Do(t, os.Symlink(filepath.Join(dir, "absent"), filepath.Join(dir, output))) }
+		dangling := func(dir string) {
+			must.Do(t, os.Symlink(filepath.Join(dir, "absent"), filepath.Join(dir, output)))
+		}
 		o.refuses(t, output, "a link to nothing", dangling)
 		for _, input := range o.inputs(t) {
 			o.refuses(t, input, "the input "+input, func(string) {})

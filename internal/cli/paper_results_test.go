@@ -35,7 +35,7 @@ func TestPaperAtFullSize(t *testing.T) {
 }
 
 // The networks and embeddings behind the results in docs/paper give the same verdicts when the recorded commands are
-// run again, from nothing, on the first eight images. Results made on a GPU are repeated on a processor, on five images.
+// run again, from nothing, on the first eight images. Results made on a GPU are repeated on a processor, on five.
 func TestPaperResultsAreReproduced(t *testing.T) {
 	images := testinput.Real(t, "cifar10-test-1000.bin")
 	testinput.Runtime(t)

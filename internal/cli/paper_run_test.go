@@ -19,8 +19,8 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// Suites of the paper's tables run from end to end on their own architecture: weights drawn from a seed, tiny embeddings
-// at the paper's places, two images that the network is right about, attacks and solvers of a few steps.
+// Suites of the paper's tables run from end to end on their own architecture: weights drawn from a seed, tiny
+// embeddings at the paper's places, two images that the network is right about, attacks and solvers of a few steps.
 func TestPaperSuitesRun(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
