@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
 	"selfheal/internal/testinput"
+	"selfheal/models/ort"
 )
 
 // Every verb has help with an example of its own.
@@ -167,5 +169,50 @@ func validate(t *testing.T, schema, path string) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// Without a driver for CUDA, every command that should use it says so in one line before anything is fetched.
+func TestCUDAWithoutDriver(t *testing.T) {
+	if (ort.Target{Provider: ort.ProviderCUDA}).Ready() == nil {
+		t.Skip("there is a driver")
+	}
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("ONNXRUNTIME_SHARED_LIBRARY", "")
+	attack := "attack " + robustModel + " --norm linf --epsilon 8/255 --data " + testImages
+	for _, line := range []string{"run --quiet --out " + t.TempDir(), attack + " --out " + t.TempDir(), "doctor"} {
+		code, _, stderr := call(append(strings.Fields(line), "--provider", "cuda")...)
+		if code != exitUsage || strings.Count(stderr, "\n") != 1 ||
+			!strings.HasPrefix(stderr, "selfheal: runtime.provider cuda: NVIDIA's driver ") {
+			t.Errorf("%s: exit code %d, %q", line, code, stderr)
+		}
+	}
+	if left := must.Get(os.ReadDir(cache))(t); len(left) > 0 {
+		t.Errorf("the cache holds %v", left)
+	}
+}
+
+// A page for each command, with its flags and examples; the same bytes at the same date.
+func TestManual(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "0")
+	pages := func() map[string]string {
+		dir, read := filepath.Join(t.TempDir(), "man1"), map[string]string{}
+		done(t, "man", dir)
+		for _, e := range must.Get(os.ReadDir(dir))(t) {
+			read[e.Name()] = string(must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t))
+		}
+		return read
+	}
+	first := pages()
+	for page, holds := range map[string]string{"selfheal.1": "AutoAttack", "selfheal-attack.1": "apgd-ce",
+		"selfheal-check.1": "baseline.json", "selfheal-fit.1": "Jan 1970"} {
+		must.Have(t, first[page], holds, `.TH "SELFHEAL`)
+	}
+	if again := pages(); len(again) != len(first) || again["selfheal-run.1"] != first["selfheal-run.1"] {
+		t.Error("pages differ from one time to the next")
+	}
+	if code, _, stderr := call("man", filepath.Join(os.DevNull, "man1")); code != exitUsage {
+		t.Errorf("exit %d\n%s", code, stderr)
 	}
 }
