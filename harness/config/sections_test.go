@@ -113,9 +113,8 @@ func TestGroups(t *testing.T) {
 		"groups: {g: {suites: [a], theory: yes}}\n":    "groups.g.theory must be true or false",
 		"groups: {g: {suites: [a], theories: true}}\n": `unknown key "theories"`,
 	} {
-		if _, err := parse(text + full); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		_, err := parse(text + full)
+		must.Refuse(t, err, want)
 	}
 }
 

@@ -155,9 +155,7 @@ func TestCheckUpdate(t *testing.T) {
 	f := gateRun(n, 200, nil)
 	baseline := baselineOf(t, f, "--config", config, "--set", "gate.max_drop=0.03")
 	first := read(t, baseline)
-	if !strings.Contains(first, `"max_drop": 0.03`) || !strings.Contains(first, `"heal/aa@8/255": 0.62`) {
-		t.Errorf("the config's rules are not in\n%s", first[:400])
-	}
+	must.Have(t, first, `"max_drop": 0.03`, `"heal/aa@8/255": 0.62`) // the config's rules
 	again := func() string { return done(t, "check", "--update", "--baseline", baseline, saved(t, f)) }
 	f.Created, f.Environment.Selfheal, f.Environment.Workers = f.Created.AddDate(0, 0, 1), "0.1.1", 16
 	for i := range f.Cells {
@@ -173,13 +171,9 @@ func TestCheckUpdate(t *testing.T) {
 		t.Errorf("another verdict: %s", out)
 	}
 	const rules = "rules: max_drop 3 points, alpha 0.05, 1 min, fail_on near-chance" // they hold without --config
-	if out := done(t, "check", "--baseline", baseline, "--set", "gate.alpha=0.1", saved(t, f)); !strings.Contains(out,
-		"rules: max_drop 3 points, alpha 0.1, 1 min") {
-		t.Errorf("--set does not change the baseline's rules:\n%s", out)
-	}
-	if out := done(t, "check", "--baseline", baseline, saved(t, f)); !strings.Contains(out, rules) {
-		t.Errorf("not by the baseline's rules:\n%s", out)
-	}
+	must.Have(t, done(t, "check", "--baseline", baseline, "--set", "gate.alpha=0.1", saved(t, f)),
+		"rules: max_drop 3 points, alpha 0.1, 1 min")
+	must.Have(t, done(t, "check", "--baseline", baseline, saved(t, f)), rules)
 	// An error leaves the baseline as it was.
 	partial := gateRun(n, 200, nil)
 	partial.Cells = partial.Cells[:7]

@@ -20,9 +20,7 @@ func TestHelp(t *testing.T) {
 	golden(t, "help", said(t, "--help"))
 	for _, c := range (&globals{files: repository}).rootCommand().Commands() {
 		golden(t, "help-"+c.Name(), said(t, c.Name()+" --help"))
-		if !strings.Contains(c.Example, "selfheal "+c.Name()) {
-			t.Errorf("%s has no example", c.Name())
-		}
+		must.Have(t, c.Example, "selfheal "+c.Name())
 	}
 }
 
@@ -96,11 +94,7 @@ func openReport(t *testing.T, page string, args []string) {
 	p := testbrowser.Open(t, testbrowser.Start(t), path)
 	p.Check(1280, 390)
 	command := testbrowser.Eval[string](p, "document.querySelector('#provenance code').textContent")
-	for _, a := range append([]string{"selfheal"}, args...) {
-		if !strings.Contains(command, a) {
-			t.Errorf("the command %s lacks %s", command, a)
-		}
-	}
+	must.Have(t, command, append([]string{"selfheal"}, args...)...)
 	p.Quiet()
 }
 

@@ -38,9 +38,7 @@ func TestInit(t *testing.T) {
 	// A preprocessing that is given is not searched for, and a wrong one is doubted.
 	said := done(t, append(line, "--force", "--scale", "0.01")...)
 	must.Have(t, said, "that is little", "--mean")
-	if text = string(must.Get(os.ReadFile(file))(t)); !strings.Contains(text, "preprocess: {scale: 0.01") {
-		t.Errorf("it writes\n%s", text)
-	}
+	must.Have(t, read(t, file), "preprocess: {scale: 0.01")
 	refused(t, exitUsage, "an image classifier takes", "init", "models/zoo/hidden_ae.onnx",
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
 }

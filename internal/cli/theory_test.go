@@ -56,14 +56,8 @@ func TestTheory(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 	}
-	for _, want := range []string{
-		"theorem 1\n", "orthogonal layers", "± 1e-09 ", "checks pass\n", "report: " +
-			filepath.Join(out, "theory.html") + "\n",
-	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("printed no %q:\n%s", want, stdout)
-		}
-	}
+	must.Have(t, stdout, "theorem 1\n", "orthogonal layers", "± 1e-09 ", "checks pass\n",
+		"report: "+filepath.Join(out, "theory.html")+"\n")
 	if strings.Contains(stdout, "FAIL") || strings.Count(stdout, "pass\n") < 30 {
 		t.Errorf("printed\n%s", stdout)
 	}
@@ -100,9 +94,7 @@ func TestTheoryFails(t *testing.T) {
 	out := t.TempDir()
 	var stdout bytes.Buffer
 	err := concludeTheory(&stdout, &r, atomicfile.Rule{}.In(out, "theory"))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("1 of %d checks fail; see ", len(r.Checks))) {
-		t.Errorf("%v", err)
-	}
+	must.Refuse(t, err, fmt.Sprintf("1 of %d checks fail; see ", len(r.Checks)))
 	page := read(t, filepath.Join(out, "theory.html"))
 	if strings.Count(page, ">FAIL<") != 1 || strings.Count(stdout.String(), "FAIL\n") != 1 {
 		t.Errorf("printed\n%s", stdout.String())
