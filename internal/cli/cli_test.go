@@ -176,11 +176,8 @@ func TestCUDAWithoutDriver(t *testing.T) {
 	t.Setenv("ONNXRUNTIME_SHARED_LIBRARY", "")
 	attack := "attack " + robustModel + " --norm linf --epsilon 8/255 --data " + testImages
 	for _, line := range []string{"run --quiet --out " + t.TempDir(), attack + " --out " + t.TempDir(), "doctor"} {
-		code, _, stderr := call(append(strings.Fields(line), "--provider", "cuda")...)
-		if code != exitUsage || strings.Count(stderr, "\n") != 1 ||
-			!strings.HasPrefix(stderr, "selfheal: runtime.provider cuda: NVIDIA's driver ") {
-			t.Errorf("%s: exit code %d, %q", line, code, stderr)
-		}
+		refused(t, exitUsage, "selfheal: runtime.provider cuda: NVIDIA's driver ",
+			append(strings.Fields(line), "--provider", "cuda")...)
 	}
 	if left := must.Get(os.ReadDir(cache))(t); len(left) > 0 {
 		t.Errorf("the cache holds %v", left)
@@ -206,7 +203,5 @@ func TestManual(t *testing.T) {
 	if again := pages(); len(again) != len(first) || again["selfheal-run.1"] != first["selfheal-run.1"] {
 		t.Error("pages differ from one time to the next")
 	}
-	if code, _, stderr := call("man", filepath.Join(os.DevNull, "man1")); code != exitUsage {
-		t.Errorf("exit %d\n%s", code, stderr)
-	}
+	refused(t, exitUsage, "", "man", filepath.Join(os.DevNull, "man1"))
 }

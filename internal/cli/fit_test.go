@@ -71,11 +71,8 @@ func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	config := fitConfig(t, dir)
-	if code, _, stderr := call("run", "--config", config, "--out", filepath.Join(dir, "before"),
-		"--quiet"); code != exitUsage ||
-		!strings.Contains(stderr, "made/input.onnx") {
-		t.Errorf("a run before the fit: exit %d, %s", code, stderr)
-	}
+	refused(t, exitUsage, "made/input.onnx", "run", "--config", config, "--out", filepath.Join(dir, "before"),
+		"--quiet")
 	dry := done(t, "run", "--config", config, "--dry-run")
 	must.Have(t, dry, "made/input.onnx, by selfheal fit --config "+config+" --control both: 9 steps, some ",
 		"made/last.onnx, by selfheal fit --config "+config+" --control both: 2 steps, some ")

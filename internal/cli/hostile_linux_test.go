@@ -103,7 +103,7 @@ func (d place) weights(where string) {
 
 // png makes a picture 32 pixels high.
 func (d place) png(name string, width int) {
-	writePNG(d.t, d.at(name), width, func(x, y int) (p [3]byte) { return p })
+	writePNG(d.t, d.at(name), width, nil)
 }
 
 // config makes c.yaml, and in it changes old for new, in pairs.
