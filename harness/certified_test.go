@@ -22,7 +22,6 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -302,9 +301,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 	f, records, one := runFor(t, testplan.Plan(t, text, 1, 4))
 	_, _, two := runFor(t, testplan.Plan(t, text, 2, 16))
 	identical(t, "two workers", one, two)
-	dir, shards := sharded(t, testplan.Plan(t, text, 1, 4), 3)
-	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
-	sameEnd(t, "merged", one, dir)
+	sameEnd(t, "merged", one, merged(t, testplan.Plan(t, text, 1, 4), 3))
 	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
 	counts := map[int]int{}
 	for _, r := range records {

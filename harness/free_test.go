@@ -1,7 +1,6 @@
 package harness_test
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
-	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testplan"
 )
@@ -81,9 +78,7 @@ func TestAttacksWithoutNorm(t *testing.T) {
 	}
 	_, _, other := runFor(t, testplan.Plan(t, free, 1, 3))
 	identical(t, "another batch", out, other)
-	dir, shards := sharded(t, p, 2)
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-	identical(t, "merged", out, dir)
+	identical(t, "merged", out, merged(t, p, 2))
 	must.Get(gate.NewBaseline(f, config.DefaultGate()))(t)
 }
 

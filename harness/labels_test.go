@@ -15,7 +15,6 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -138,9 +137,7 @@ suites:
 	f, records, out := runFor(t, p)
 	_, _, other := runFor(t, testplan.Plan(t, text, 1, 3))
 	identical(t, "another batch", out, other)
-	dir, shards := sharded(t, p, 2)
-	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
-	sameEnd(t, "merged", out, dir)
+	sameEnd(t, "merged", out, merged(t, p, 2))
 	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 2, 8, "suites.random.models=[noisy]"), nil, nil))(t),
 		"apgd-ce/1, linf, epsilon 8/255: at most 840 forward, 840 backward\n", // 6 gradients of 20 passes of 7 images
 		"smoothing/1, l2, epsilon 0.05: 280 forward for each defense\n")       // a pass a sample

@@ -213,8 +213,9 @@ func TestWrongLayout(t *testing.T) {
 		"layout: nchw":              "3 channels of 32×32 pixels, the model takes 32 of 3×32; save them with as many",
 		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
 	} {
-		text := strings.Replace(sparse, "  other:", fmt.Sprintf("  keras: {path: %s, %s}\n  other:", path, options), 1)
-		p := testplan.Plan(t, text, 1, 8, "datasets.test.limit=1", "suites.some.models=[keras]")
+		text := testplan.Bundled + fmt.Sprintf("  keras: {path: %s, %s}\n", path, options) +
+			"suites: {some: {dataset: test, models: [keras], attacks: []}}\n"
+		p := testplan.Plan(t, text, 1, 8, "datasets.test.limit=1")
 		_, err := run.Run(t.Context(), p, run.Options{Out: t.TempDir()})
 		misconfigured(t, err, words)
 	}

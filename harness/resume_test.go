@@ -19,6 +19,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
@@ -26,34 +27,6 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 )
-
-// resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box suite and one of
-// transfer, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
-// solver study whose images a later suite needs too.
-const resumed = testplan.Bundled + `
-seeds: 2
-default_suites: [given, through, carried]
-save_adversarial: true
-controls:
-  msa:
-    solver: {method: msa, outer: 1, inner: 2}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
-  linear:
-    solver: {method: greedy}
-    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
-attacks:
-  aa: {kind: autoattack, version: custom, norm: linf, epsilon: 6/255, components: [apgd-ce, fab-t, square],
-       steps: 4, targets: 2, queries: 30}
-  pgd: {kind: pgd, norm: l2, epsilon: 0.4, steps: 4}
-  smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.1], sigma: 0.12, n0: 10, n: 50, alpha: 0.05}
-suites:
-  given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa, smooth],
-          solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
-  through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd, smooth],
-            mode: whitebox-through}
-  carried: {dataset: test, models: [robust, standard], controls: [linear], attacks: [pgd, smooth],
-            mode: transfer}
-`
 
 // ended reads the results of a finished run.
 func ended(t *testing.T, dir string) *result.File {
@@ -71,6 +44,17 @@ func sameEnd(t *testing.T, name, want, got string) {
 	if err := sameend.Check(want, got); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
+}
+
+// merged runs a plan in shards and merges them. It returns the folder.
+func merged(t *testing.T, p *plan.Plan, shards int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for i := range shards {
+		must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: i + 1, N: shards}, false, run.Options{Out: dir}))
+	}
+	must.Get(shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir}))(t)
+	return dir
 }
 
 // continued runs a plan in a folder and returns its progress.
@@ -128,7 +112,7 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 
 // A run that is ended anywhere reaches the results of an undisturbed one when its command is given again.
 func TestEndedRunsContinue(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
+	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
 		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
@@ -202,7 +186,7 @@ func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 
 // Images that the journal has lost are made again, and saved ones that a disk has damaged are saved again.
 func TestDamagedImages(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
+	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
 		"suites.given.models=[standard]", "suites.given.solver=null")
 	all, end := states(t, p)
 	last := all[len(all)-1]

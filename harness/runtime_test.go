@@ -14,7 +14,6 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -292,9 +291,7 @@ func TestBFloat16(t *testing.T) {
 		if _, again, _ := runFor(t, testplan.Plan(t, halved, 1, 3, sets...)); !reflect.DeepEqual(again, records) {
 			t.Error("other workers and batch, other records")
 		}
-		dir, shards := sharded(t, p, 2)
-		must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-		sameEnd(t, "merged", out, dir)
+		sameEnd(t, "merged", out, merged(t, p, 2))
 
 		here, _, _ := runFor(t, testplan.Plan(t, halved, 2, 8, "runtime.provider=openvino"))
 		if here.ConfigSHA256 == f.ConfigSHA256 || here.Attacks["pgd"].Recipe != "pgd/1" {

@@ -2,7 +2,6 @@ package harness_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"selfheal/harness/plan"
 	"selfheal/harness/run"
 	"selfheal/internal/lists"
 	"selfheal/internal/must"
@@ -58,7 +56,7 @@ func TestSoak(t *testing.T) {
 			p.memory, p.goroutines = max(p.memory, resident(t, "VmRSS")), max(p.goroutines, runtime.NumGoroutine())
 		}
 	}()
-	p := testplan.Plan(t, resumed, 0, 64, "datasets.test.limit=100", "suites.given.models=[robust, standard]",
+	p := testplan.Plan(t, testplan.Resumed, 0, 64, "datasets.test.limit=100", "suites.given.models=[robust, standard]",
 		"suites.through.controls=[msa]", "suites.through.attacks=[aa]")
 	runs := 0
 	for ; time.Since(began) < long; runs++ {
@@ -77,20 +75,6 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// many returns the plan of a config whose data set test has n images, which repeat.
-func many(t *testing.T, n int, text string, sets ...string) *plan.Plan {
-	t.Helper()
-	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
-	path := filepath.Join(t.TempDir(), "many.bin")
-	f := must.Get(os.Create(path))(t)
-	for written := 0; written < n*3073; written += len(records) {
-		must.Get(f.Write(records))(t)
-	}
-	must.Do(t, f.Close())
-	return testplan.Plan(t, text, 0, 64,
-		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
-}
-
 // Many images take as much memory as few, undefended and under controls. The peak of few is the median of three runs,
 // as a run of seconds may end before its passes and the collector hold their most.
 func TestManyImages(t *testing.T) {
@@ -106,8 +90,8 @@ func TestManyImages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			peak := func(n int) int64 {
-				p := many(t, n, resumed, append(c.sets, "default_suites=[given]", "seeds=1", "save_adversarial=false",
-					"suites.given.solver=null")...)
+				p := testplan.Many(t, n, testplan.Resumed, append(c.sets, "default_suites=[given]", "seeds=1",
+					"save_adversarial=false", "suites.given.solver=null")...)
 				debug.FreeOSMemory()
 				must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 				start := time.Now()

@@ -88,7 +88,6 @@ func (s Slurm) atOnce() string {
 	return fmt.Sprintf("%%%d", s.Parallelism)
 }
 
-// Ready looks for sbatch.
 func (s Slurm) Ready() error {
 	if _, err := exec.LookPath("sbatch"); err != nil {
 		return errors.New("sbatch is not on this machine; --print writes what it takes")

@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -34,11 +35,9 @@ type Column struct {
 	key string
 }
 
-const none = "none" // clean images, and the undefended network
-
 func columnOf(run *Run, c *result.Cell) Column {
-	if c.Attack == none {
-		return Column{Attack: none, Seeds: []uint64{}}
+	if c.Attack == cell.None {
+		return Column{Attack: cell.None, Seeds: []uint64{}}
 	}
 	_, a, known := result.AttackOf(run.File.Attacks, c.Attack)
 	_, variant, _ := strings.Cut(c.Attack, ":")
@@ -94,9 +93,9 @@ func settings(a result.Attack, variant string) map[string]any {
 }
 
 // norms in the order of columns.
-var norms = []string{"linf", "l2", "l1", "l0"}
+var norms = lists.Map(attacks.Norms(), attacks.Norm.String)
 
-func (c Column) clean() bool { return c.Attack == none }
+func (c Column) clean() bool { return c.Attack == cell.None }
 
 // value returns *p, or the zero value for a nil p.
 func value[T any](p *T) (v T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 )
@@ -21,7 +22,7 @@ func (g *Group) find() map[string]*Column {
 			if c.Dataset != s.name || judged(*c) && c.N != s.n {
 				continue
 			}
-			k := key{c.Model, c.Defense, result.AttackerOf(c.Mode, c.Defense != none)}
+			k := key{c.Model, c.Defense, result.AttackerOf(c.Mode, c.Defense != cell.None)}
 			e := at[k]
 			if e == nil {
 				e = &Entry{Run: run.Name, Row: c.Row, Attacker: k.attacker, N: s.n,
@@ -67,19 +68,19 @@ func (g *Group) arrange(found map[string]*Column) {
 	for i := range g.Entries {
 		e := &g.Entries[i]
 		for _, col := range g.Columns {
-			cell := Cell{Missing: "not run"}
+			one := Cell{Missing: "not run"}
 			switch c := e.found[col.key]; {
 			case c != nil && judged(*c):
-				cell = Cell{Score: score(c.N, c.Correct), verdicts: c.Verdicts}
+				one = Cell{Score: score(c.N, c.Correct), verdicts: c.Verdicts}
 				if !col.clean() {
-					cell.Seed = e.set.run.Seed
+					one.Seed = e.set.run.Seed
 				}
 			case c != nil:
-				cell.Missing = "failed"
+				one.Missing = "failed"
 			case e.set.run.Unfinished:
-				cell.Missing = "not yet"
+				one.Missing = "not yet"
 			}
-			e.Cells = append(e.Cells, cell)
+			e.Cells = append(e.Cells, one)
 		}
 	}
 }

@@ -81,36 +81,33 @@ var attackForms = func() (all []attackForm) {
 	return all
 }()
 
+// The forms in a norm: all, those with one epsilon or more, those that attack, AutoAttack's, and those of components.
+var (
+	bounded   = formsThat(func(attackForm) bool { return true })
+	sized     = formsThat(func(f attackForm) bool { return !attacks.Brackets(f.spec.Kind) })
+	attacking = formsThat(func(f attackForm) bool { return !attacks.Proves(f.spec.Kind) })
+	versioned = formsThat(func(f attackForm) bool { return f.spec.Versions != nil })
+	listing   = formsThat(func(f attackForm) bool { return f.listed })
+)
+
+// formsThat names the forms in a norm for which a condition holds.
+func formsThat(holds func(f attackForm) bool) []string {
+	return lists.Map(lists.Only(attackForms, func(f attackForm) bool { return !attacks.Free(f.spec.Kind) && holds(f) }),
+		func(f attackForm) string { return f.name })
+}
+
 func attackObject(name string, a *Attack) object {
 	if a.Name = name; a.Parameters == nil {
 		a.Parameters = map[string]any{}
 	}
-	var attacking, bounded, sized, versions, versioned, listed []string
+	var versions []string
 	for _, s := range attacks.Specs {
 		versions = append(versions, lists.Map(s.Versions, func(v attacks.Version) string { return v.Name })...)
-	}
-	for _, f := range attackForms {
-		if attacks.Free(f.spec.Kind) {
-			continue
-		}
-		if !attacks.Proves(f.spec.Kind) {
-			attacking = append(attacking, f.name)
-		}
-		if !attacks.Brackets(f.spec.Kind) {
-			sized = append(sized, f.name)
-		}
-		if bounded = append(bounded, f.name); f.spec.Versions != nil {
-			versioned = append(versioned, f.name)
-		}
-		if f.listed {
-			listed = append(listed, f.name)
-		}
 	}
 	const auto = "only autoattack"
 	free := lists.Only(append(attacks.Kinds(), attacks.CorruptionKind), attacks.Free)
 	all := "all kinds but " + strings.Join(free[:len(free)-1], ", ") + " and " + free[len(free)-1]
-	epsilons := list(&a.Epsilons, span{least: 1, once: true, single: true},
-		func(v *float64) value { return decimal(v, setting.Positive) })
+	epsilons := list(&a.Epsilons, oneOrMore, func(v *float64) value { return decimal(v, setting.Positive) })
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
 	o := object{check: a.check, also: normSchemas(), rows: []row{
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
@@ -126,11 +123,10 @@ func attackObject(name string, a *Attack) object {
 			"all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
-		required("sides", list(&a.Sides, span{least: 1, once: true, single: true},
-			func(v *int) value { return whole(v, setting.Count) }), "sides of the square, in pixels; a list makes a "+
-			"cell each").in(attacks.PatchKind),
+		required("sides", list(&a.Sides, oneOrMore, count),
+			"sides of the square, in pixels; a list makes a cell each").in(attacks.PatchKind),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
-			"in order, each a name or a mapping of kind and parameters").in(listed...),
+			"in order, each a name or a mapping of kind and parameters").in(listing...),
 	}}
 	for _, f := range attackForms {
 		if o.forms = append(o.forms, f.form); f.spec.Versions == nil || f.listed {
@@ -183,14 +179,13 @@ func (a *Attack) corruptionRows() []row {
 			}
 		}
 	}
-	within := setting.Interval{Min: 1, Max: corruption.Severities}
-	once := span{least: 1, once: true, single: true}
+	name := func(v *string) value { return choice(v, corruption.Names()) }
+	severity := func(v *int) value { return whole(v, setting.Interval{Min: 1, Max: corruption.Severities}) }
 	return []row{
-		optional("names", list(&names, once, func(v *string) value { return choice(v, corruption.Names()) }).then(fill),
-			"["+strings.Join(corruption.Names(), ", ")+"]", "which corruptions").in(attacks.CorruptionKind),
-		optional("severities", list(&severities, once, func(v *int) value { return whole(v, within) }).then(fill),
-			"["+strings.Join(all, ", ")+"]", "which severities").in(
-			attacks.CorruptionKind),
+		optional("names", list(&names, oneOrMore, name).then(fill), "["+strings.Join(corruption.Names(), ", ")+"]",
+			"which corruptions").in(attacks.CorruptionKind),
+		optional("severities", list(&severities, oneOrMore, severity).then(fill), "["+strings.Join(all, ", ")+"]",
+			"which severities").in(attacks.CorruptionKind),
 	}
 }
 

@@ -140,20 +140,20 @@ func solverObject(s *control.Solver) object {
 
 // DefaultSolver returns the solver of a control that does not name one.
 func DefaultSolver() (s control.Solver) {
-	solverObject(&s).decode(&decoder{}, defaultNode("{}", position{}), "")
+	solverObject(&s).decode(&decoder{}, &node{kind: mapNode}, "")
 	return s
 }
 
 // object returns an embedding. Decoding turns kind autoencoder into the file that its training makes.
 func (e *Embedding) object() object {
 	t := &Training{}
-	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", fit, "data set that it is fitted on").in(control.Linear, control.Autoencoder),
+		required("fit", name(&e.Fit, "a data set", "datasets"), "data set that it is fitted on").
+			in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
 			"fraction to keep, such as 0.99").in(control.Linear),
-		optional("rank", whole(&e.Rank, setting.Count), "",
+		optional("rank", count(&e.Rank), "",
 			"number of components, instead of `variance`").in(control.Linear),
 		required("path", file(&e.Path), "the file; {size} stands for the state's number of values").in(control.ONNX),
 		required("path", file(&e.Path), "file that `selfheal fit` writes and runs read; {size} as in "+

@@ -32,7 +32,7 @@ func datasetObject(name string, s *Dataset) object {
 			"change of each image, as by torchvision's Resize and CenterCrop"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "", "ids to take, in this order"),
 		optional("sample", sampleObject(s).value(), "", "images at random, after `indices`"),
-		optional("limit", whole(&s.Limit, setting.Count), "",
+		optional("limit", count(&s.Limit), "",
 			"number of images after `indices` and `sample`: the first, or evenly by class if they are sorted by "+
 				"class. `run --limit` cuts scored sets further, but none of a `fit`"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
@@ -68,8 +68,8 @@ func keyNames(s *Dataset) value {
 func transformObject(s *Dataset) object {
 	t := cmp.Or(s.Transform, &result.Transform{})
 	return object{rows: []row{
-		optional("resize", whole(&t.Resize, setting.Count), "", "length of the shorter side"),
-		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square in the middle"),
+		optional("resize", count(&t.Resize), "", "length of the shorter side"),
+		optional("crop", count(&t.Crop), "", "side of the square in the middle"),
 		optional("interpolation", choice(&t.Interpolation, []string{result.Bilinear, result.Bicubic}), result.Bilinear,
 			"how to resize, with antialiasing"),
 	}, check: func(d *decoder, n *node, where string) {
@@ -86,7 +86,7 @@ func transformObject(s *Dataset) object {
 func sampleObject(s *Dataset) object {
 	a := cmp.Or(s.Sample, &result.Sample{})
 	return object{rows: []row{
-		required("n", whole(&a.N, setting.Count), "how many at most"),
+		required("n", count(&a.N), "how many at most"),
 		optional("per_class", boolean(&a.PerClass), "false", "evenly by class"),
 		optional("seed", seed(&a.Seed), "0", "which ones, with their ids"),
 	}, check: func(*decoder, *node, string) { s.Sample = a }}

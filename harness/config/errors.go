@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Error is one fault of a config, and its place.
@@ -60,13 +59,17 @@ func quote(s string) string { return fmt.Sprintf("%q", shorten(s)) }
 
 // shorten returns the first line of s, cut if it is long.
 func shorten(s string) string {
-	const limit = 60
-	s, _, more := strings.Cut(s, "\n")
-	if utf8.RuneCountInString(s) > limit {
-		s, more = string([]rune(s)[:limit]), true
+	first, _, more := strings.Cut(s, "\n")
+	if short := cut(first, 60); short != first || !more {
+		return short
 	}
-	if more {
-		s += "…"
+	return first + "…"
+}
+
+// cut cuts a text after so many characters.
+func cut(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
 	}
 	return s
 }

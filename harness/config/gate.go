@@ -32,7 +32,7 @@ var (
 // DefaultGate returns the rules of a config that sets none.
 func DefaultGate() Gate {
 	g := Gate{Min: map[string]float64{}, FailOn: []string{}, Accept: []string{}}
-	g.object().decode(&decoder{}, defaultNode("{}", position{}), "")
+	g.object().decode(&decoder{}, &node{kind: mapNode}, "")
 	return g
 }
 
@@ -40,9 +40,7 @@ func (g *Gate) object() object {
 	warning := func(id *string) value { return choice(id, result.WarningIDs()) }
 	cell := func(to *string) value {
 		return text(to, "a cell, such as aa-linf or MODEL/none/aa-linf").then(func(d *decoder, n *node, where string) {
-			if _, err := ParseCellPattern(*to); err != nil {
-				d.fail(n.pos, "%s: %v", where, err)
-			}
+			d.pattern(n.pos, *to, where)
 		})
 	}
 	path := func(to *string) value { return text(to, "a path in results.json") }
@@ -64,12 +62,15 @@ func (g *Gate) object() object {
 	}}
 }
 
-func (g *Gate) minima() value {
-	pattern := func(d *decoder, e entry, where string) {
-		if _, err := ParseCellPattern(e.key); err != nil {
-			d.fail(e.pos, "%s: %v", where, err)
-		}
+// pattern checks a [CellPattern].
+func (d *decoder) pattern(pos position, text, where string) {
+	if _, err := ParseCellPattern(text); err != nil {
+		d.fail(pos, "%s: %v", where, err)
 	}
+}
+
+func (g *Gate) minima() value {
+	pattern := func(d *decoder, e entry, where string) { d.pattern(e.pos, e.key, where) }
 	const want = "a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies"
 	return mapping(want, pattern, func(cells string) value {
 		least := 0.0
@@ -102,7 +103,7 @@ func (g *Gate) Set(sets ...string) error {
 			d.fail(e.pos, "check reads the gate alone, as by gate.max_drop=0.01")
 		}
 	}
-	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")
+	rules.object().decode(&d, cmp.Or(root.get("gate"), &node{kind: mapNode}), "gate")
 	err = d.errs.sorted()
 	for _, e := range d.errs {
 		if e.pos.line > 0 { // the place is in the text above, which the user has not seen

@@ -238,14 +238,10 @@ func tokenPosition(source string, t *token.Token) position {
 // firstLine returns the first line of a text for a message: not very long, and printable.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	const limit = 200
-	if r := []rune(s); len(r) > limit {
-		s = string(r[:limit]) + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, s)
+	}, cut(s, 200))
 }

@@ -82,55 +82,29 @@ func TestPublishedTable(t *testing.T) {
 	if p.Source != "table2-standard" || p.Mode != "oblivious" || len(p.Cells) != 40 {
 		t.Fatalf("%s, %s, %d numbers", p.Source, p.Mode, len(p.Cells))
 	}
-	got := numbers(p)
-	for _, want := range []string{
-		"resnet18 none none 0 0.9471", "resnet18 one none 0 0.9281",
-		"resnet18 none linf 0.03137 0", "resnet18 one linf 0.03137 0.6389",
-		// standard before quick, at this epsilon only
-		"resnet18 one l2 0.5 0.821",
-		"resnet18 one aa-l1 12 0.7575", // the paper's AutoAttack is not version custom
-		"WRN_28_8.standard one l2 0.5 0.8671", "RN50 none none 0 0.9508",
-		"RN-34 one linf 0.03137 0.6492", // the suite's is trained in another way
-		"WRN-34-8 one none 0 0.9277",
+	for _, c := range []struct{ models, controls, attacks, table, want string }{
+		{"resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two", "quick, linf, weak, mixed, l2",
+			"table2-standard",
+			// the standard version before quick, and at its epsilon only
+			"resnet18 none none 0 0.9471; resnet18 one none 0 0.9281; resnet18 none linf 0.03137 0; " +
+				"resnet18 one linf 0.03137 0.6389; resnet18 one l2 0.5 0.821; WRN_28_8.standard one l2 0.5 0.8671; " +
+				"RN50 none none 0 0.9508; WRN-34-8 one none 0 0.9277; " +
+				"resnet18 one aa-l1 12 0.7575; " + // the paper's AutoAttack is not version custom
+				"RN-34 one linf 0.03137 0.6492"}, // the suite's is trained in another way
+		{"rn18", "one", "quick, pgd", "table7", "rn18 one pgd 0.03137 0.5182; rn18 one quick 0.03137 0.4877"},
+		// The paper compares two controls: the suite has two, or none.
+		{"rn18", "two, one", "l2", "table5", "rn18 two l2 0.5 0.5361; rn18 one l2 0.5 0.821"},
+		{"rn18", "", "l2", "table5", "rn18 sub-optimal l2 0.5 0.5361"},
+		// A table of both halves tells its networks apart.
+		{"rn18", "one", "l2", "table6", "RN-18 robust none none 0 0.8239"},
+		{"rn18-robust, rn18", "one", "l2", "table6", "rn18 none none 0 0.9471; rn18-robust none none 0 0.8239; " +
+			"RN-34 standard none none 0 0.9491; RN-34 robust none none 0 0.8445"},
 	} {
-		if !slices.Contains(got, want) {
-			t.Errorf("lacks %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-
-	got = numbers(publishedNumbers(t, paperConfig("rn18", "one", "quick, pgd", "table7")))
-	if want := "rn18 one pgd 0.03137 0.5182"; !slices.Contains(got, want) {
-		t.Errorf("lacks %q: %v", want, got)
-	}
-	if want := "rn18 one quick 0.03137 0.4877"; !slices.Contains(got, want) {
-		t.Errorf("lacks %q: %v", want, got)
-	}
-
-	// The paper compares two controls: with two, with one and with none in the suite.
-	got = numbers(publishedNumbers(t, paperConfig("rn18", "two, one", "l2", "table5")))
-	for _, want := range []string{"rn18 two l2 0.5 0.5361", "rn18 one l2 0.5 0.821"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("lacks %q: %v", want, got)
-		}
-	}
-	got = numbers(publishedNumbers(t, paperConfig("rn18", "", "l2", "table5")))
-	if want := "rn18 sub-optimal l2 0.5 0.5361"; !slices.Contains(got, want) {
-		t.Errorf("lacks %q: %v", want, got)
-	}
-
-	// A table of both halves tells its networks apart.
-	if got := numbers(publishedNumbers(t, paperConfig("rn18", "one", "l2", "table6"))); !slices.Contains(got,
-		"RN-18 robust none none 0 0.8239") {
-		t.Errorf("a network that does not say how it was trained is a robust one too: %v", got)
-	}
-	got = numbers(publishedNumbers(t, paperConfig("rn18-robust, rn18", "one", "l2", "table6")))
-	for _, want := range []string{"rn18 none none 0 0.9471", "rn18-robust none none 0 0.8239",
-		"RN-34 standard none none 0 0.9491", "RN-34 robust none none 0 0.8445"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("lacks %q: %v", want, got)
+		got := numbers(publishedNumbers(t, paperConfig(c.models, c.controls, c.attacks, c.table)))
+		for want := range strings.SplitSeq(c.want, "; ") {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s lacks %q:\n%s", c.table, want, strings.Join(got, "\n"))
+			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"selfheal/internal/setting"
 	"selfheal/models/ort"
 )
 
@@ -56,10 +55,10 @@ func (r *Runtime) object() object {
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
 		optional("workers", whole(&r.Workers, orNone), "0", "passes side by side, four a core at most; 0: cores ÷ "+
 			"`threads`, two on `"+strings.Join(devices, "` and `")+"`").notHashed(),
-		optional("batch", whole(&r.Batch, setting.Count), "64", "most images in a pass").in(processors...).notHashed(),
+		optional("batch", count(&r.Batch), "64", "most images in a pass").in(processors...).notHashed(),
 		optional("batch", whole(&r.Batch, orNone), "0", "images in every pass; 0: 256, or as many as fit into the "+
 			"device's memory").in(devices...),
-		optional("threads", whole(&r.Threads, setting.Count), "1",
+		optional("threads", count(&r.Threads), "1",
 			"threads of one pass, four a core at most").notHashed(),
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method").in(rewritten...),

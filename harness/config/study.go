@@ -8,7 +8,6 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/cell"
-	"selfheal/internal/setting"
 )
 
 // SolverStudy measures how far a suite's solvers lower the control problem's objective, and at what cost.
@@ -40,7 +39,7 @@ func (suite *Suite) study() value {
 
 func (s *SolverStudy) object() object {
 	return object{rows: []row{
-		optional("images", whole(&s.Images, setting.Count), defaultStudyImages,
+		optional("images", count(&s.Images), defaultStudyImages,
 			"number of images, the data set's first"),
 		optional("models", names(&s.Models, "a model", "models", 1), "", "models of the suite; default: all of them"),
 		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
@@ -57,7 +56,7 @@ func tried[T any](to *[]T, name string) row {
 	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
 	s := control.Settings[i].Setting
 	doc := "values of " + s.Doc
-	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }),
+	return optional(name, list(to, oneOrMore, func(v *T) value { return scalar(s, v) }),
 		"", doc)
 }
 

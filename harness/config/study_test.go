@@ -73,12 +73,8 @@ func TestSolverStudyErrors(t *testing.T) {
 	// A model that the suite does not score, and a suite in which nothing is solved.
 	two := strings.Replace(study(", solver: {models: [net, second]}"), "models:\n",
 		"models:\n  second: {path: second.onnx}\n", 1)
-	if _, err := parse(two); err == nil || !strings.Contains(err.Error(),
-		`suites.main.solver.models[1]: "second" is none of the suite's models (net)`) {
-		t.Errorf("a model of another suite: %v", err)
-	}
-	if _, err := parse(study(", solver: {}"), "suites.main.controls=[fast]"); err == nil ||
-		!strings.Contains(err.Error(), "no control of the suite has a method that makes sweeps") {
-		t.Errorf("a greedy control alone: %v", err)
-	}
+	_, err := parse(two)
+	must.Refuse(t, err, `suites.main.solver.models[1]: "second" is none of the suite's models (net)`)
+	_, err = parse(study(", solver: {}"), "suites.main.controls=[fast]")
+	must.Refuse(t, err, "no control of the suite has a method that makes sweeps")
 }

@@ -37,14 +37,14 @@ type Training struct {
 // rows returns the keys of a training that other embeddings do not have.
 func (t *Training) rows() []row {
 	return []row{
-		required("epochs", whole(&t.Epochs, setting.Count), "passes through the data set"),
+		required("epochs", count(&t.Epochs), "passes through the data set"),
 		optional("architecture", choice(&t.Architecture, train.Architectures()), "", "a built-in embedding"),
-		optional("width", whole(&t.Width, setting.Count), "", "channels of its first layer; default: its own"),
-		optional("stages", whole(&t.Stages, setting.Count), "", "halvings of `unet`; default: 3"),
-		optional("sizes", list(&t.Sizes, span{least: 1}, func(n *int) value { return whole(n, setting.Count) }), "",
+		optional("width", count(&t.Width), "", "channels of its first layer; default: its own"),
+		optional("stages", count(&t.Stages), "", "halvings of `unet`; default: 3"),
+		optional("sizes", list(&t.Sizes, span{least: 1}, count), "",
 			"values of the layers of `mlp-ae` down to the code; the state's may stand first"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),
-		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
+		optional("batch", count(&t.Batch), "128", "images a step"),
 		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1",
 			"weight of ‖E(x) − x‖² beside the cross-entropy"),
 		optional("reconstruction", choice((*string)(&t.Reconstruction), reconstructions), string(train.Sum),
@@ -126,7 +126,7 @@ func (t *Training) objectiveObject() object {
 		required("kind", choice((*string)(&t.Objective), objectives), "which objective"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
 			"radius of the ℓ∞ ball, in pixel units of [0,1]").in(denoising),
-		optional("steps", whole(&t.Steps, setting.Count), "7", "steps of the inner maximisation").in(denoising),
+		optional("steps", count(&t.Steps), "7", "steps of the inner maximisation").in(denoising),
 		optional("step_size", decimal(&t.StepSize, setting.Positive), "",
 			"step size of the inner maximisation; default: epsilon/4").in(denoising),
 		required("sigma", decimal(&t.Sigma, setting.Positive),

@@ -16,47 +16,41 @@ func asTraining(keys string) string {
 
 func TestTraining(t *testing.T) {
 	for _, c := range []struct {
-		keys string
-		want Training
+		keys   string
+		change func(t *Training) // of the defaults
 	}{
-		{"fit: test, path: ./e.onnx, architecture: conv-ae, epochs: 3",
-			Training{Path: "e.onnx", Fit: "test", Architecture: "conv-ae", Seed: 4,
-				Settings: train.Settings{Epochs: 3, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
-					Optimizer: "adam", LearningRate: 0.001,
-					Schedule: "cosine", Objective: "clean"}}},
-		{"fit: test, path: e.onnx, start: s.onnx, epochs: 3, batch: 64, weight: 1/2, schedule: step, models: [net], " +
-			"seed: 5, optimizer: {kind: sgd, weight_decay: 0.1}, augment: {flip: true, crop: 4}, " +
-			"objective: {kind: denoising, epsilon: 0.1}",
-			Training{Path: "e.onnx", Fit: "test", Start: "s.onnx", Models: []string{"net"}, Seed: 5,
-				Settings: train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Reconstruction: "sum", Draw: "step",
-					Optimizer: "sgd", LearningRate: 0.01,
-					Momentum: 0.9, WeightDecay: 0.1, Schedule: "step", Augment: train.Augment{Flip: true, Crop: 4},
-					Objective: "denoising", Epsilon: 0.1, Steps: 7, StepSize: 0.025}}},
-		{"fit: test, path: e.onnx, architecture: fcn, width: 8, epochs: 1, optimizer: {lr: 0.1}, objective: clean, " +
-			"schedule: constant",
-			Training{Path: "e.onnx", Fit: "test", Architecture: "fcn", Dimensions: train.Dimensions{Width: 8}, Seed: 4,
-				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
-					Optimizer: "adam", LearningRate: 0.1,
-					Schedule: "constant", Objective: "clean"}}},
-		{"fit: test, path: e.onnx, architecture: unet, width: 8, stages: 4, epochs: 1, " +
-			"reconstruction: mean, draw: epoch, schedule: {kind: step, at: [0.75, 0.95]}",
-			Training{Path: "e.onnx", Fit: "test", Architecture: "unet",
-				Dimensions: train.Dimensions{Width: 8, Stages: 4}, Seed: 4,
-				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "mean", Draw: "epoch",
-					Optimizer: "adam", LearningRate: 0.001, Schedule: "step", Drops: []float64{0.75, 0.95},
-					Objective: "clean"}}},
-		{"fit: test, path: e.onnx, architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}",
-			Training{Path: "e.onnx", Fit: "test", Architecture: "mlp-ae",
-				Dimensions: train.Dimensions{Sizes: []int{512, 384, 256}}, Seed: 4,
-				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
-					Optimizer: "adam", LearningRate: 0.001, Schedule: "step", Objective: "clean"}}},
+		{"architecture: conv-ae, epochs: 3", func(t *Training) { t.Architecture, t.Epochs = "conv-ae", 3 }},
+		{"start: s.onnx, epochs: 3, batch: 64, weight: 1/2, schedule: step, models: [net], seed: 5, " +
+			"optimizer: {kind: sgd, weight_decay: 0.1}, augment: {flip: true, crop: 4}, " +
+			"objective: {kind: denoising, epsilon: 0.1}", func(t *Training) {
+			t.Start, t.Models, t.Seed = "s.onnx", []string{"net"}, 5
+			t.Settings = train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Reconstruction: "sum", Draw: "step",
+				Optimizer: "sgd", LearningRate: 0.01, Momentum: 0.9, WeightDecay: 0.1, Schedule: "step",
+				Augment: train.Augment{Flip: true, Crop: 4}, Objective: "denoising", Epsilon: 0.1, Steps: 7,
+				StepSize: 0.025}
+		}},
+		{"architecture: fcn, width: 8, epochs: 1, optimizer: {lr: 0.1}, objective: clean, schedule: constant",
+			func(t *Training) {
+				t.Architecture, t.Width, t.LearningRate, t.Schedule = "fcn", 8, 0.1, "constant"
+			}},
+		{"architecture: unet, width: 8, stages: 4, epochs: 1, reconstruction: mean, draw: epoch, " +
+			"schedule: {kind: step, at: [0.75, 0.95]}", func(t *Training) {
+			t.Architecture, t.Width, t.Stages, t.Reconstruction, t.Draw = "unet", 8, 4, "mean", "epoch"
+			t.Schedule, t.Drops = "step", []float64{0.75, 0.95}
+		}},
+		{"architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}", func(t *Training) {
+			t.Architecture, t.Sizes, t.Schedule = "mlp-ae", []int{512, 384, 256}, "step"
+		}},
 	} {
-		e := mustParse(t, asTraining(c.keys), "seed=4").Control("pca").Layers[0].Embedding
+		e := mustParse(t, asTraining("fit: test, path: ./e.onnx, "+c.keys), "seed=4").Control("pca").Layers[0].Embedding
 		if e.Kind != control.ONNX || e.Fit != "test" || e.Path != "e.onnx" {
 			t.Errorf("a run sees %+v", e)
 		}
-		if !reflect.DeepEqual(*e.Training, c.want) {
-			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *e.Training, c.want)
+		want := Training{Path: "e.onnx", Fit: "test", Seed: 4, Settings: train.Settings{Epochs: 1, Batch: 128,
+			Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
+			Schedule: "cosine", Objective: "clean"}}
+		if c.change(&want); !reflect.DeepEqual(*e.Training, want) {
+			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *e.Training, want)
 		}
 	}
 	if e := mustParse(t, small).Control("pca").Layers[0].Embedding; e.Training != nil {

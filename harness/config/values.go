@@ -41,6 +41,9 @@ func whole(to *int, within setting.Interval) value {
 	return scalar(setting.Setting{Type: setting.Whole, Within: within}, to)
 }
 
+// count reads a whole number from 1 up.
+func count(to *int) value { return whole(to, setting.Count) }
+
 func decimal(to *float64, within setting.Interval) value {
 	return scalar(setting.Setting{Type: setting.Number, Within: within}, to)
 }
@@ -121,6 +124,9 @@ type span struct {
 	once        bool // no item occurs twice
 	single      bool // a single item may stand without brackets
 }
+
+// oneOrMore is a list of different items, of which one may stand without brackets.
+var oneOrMore = span{least: 1, once: true, single: true}
 
 // list reads a list of items.
 func list[T any](to *[]T, in span, item func(*T) value) value {

@@ -49,9 +49,7 @@ func TestSoundModels(t *testing.T) {
 		}
 		details := []string{"3×32×32 → 10 classes", "6 segments", "central differences", "bit for bit", "onnx-go"}
 		for i, want := range details {
-			if !strings.Contains(checks[i].Detail, want) {
-				t.Errorf("%s: %q does not speak of %q", name, checks[i].Detail, want)
-			}
+			must.Have(t, checks[i].Detail, want)
 		}
 	}
 }

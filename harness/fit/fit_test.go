@@ -175,6 +175,43 @@ func TestKilledFitsContinue(t *testing.T) {
 	}
 }
 
+// stopper ends a context when it is written a text.
+type stopper struct {
+	bytes.Buffer
+	at   string
+	stop func()
+}
+
+func (s *stopper) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(s.at)) {
+		s.stop()
+	}
+	return s.Buffer.Write(p)
+}
+
+// A training that is stopped says so, keeps what it has, and continues to the bits of an undisturbed one.
+func TestStoppedFitContinues(t *testing.T) {
+	whole, dir := t.TempDir(), t.TempDir()
+	_, embedding, losses, err := fitted(t, whole, Options{})
+	must.Do(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	said := &stopper{at: "step 2 of 6", stop: stop}
+	o := Options{Control: "healed", Out: filepath.Join(dir, "made.onnx"),
+		Progress: progress.New(said, progress.TextLog, false)}
+	o.Progress.SetEvery(time.Nanosecond)
+	_, err = Fit(ctx, testplan.Config(t, testplan.Repository(t), trained, nil), o)
+	if !errors.Is(err, context.Canceled) || !errors.As(err, new(folder.Unfinished)) {
+		t.Fatal(err)
+	}
+	must.Have(t, said.String(), "stopped after step 2 of 6")
+	text, e, l, err := fitted(t, dir, Options{Resume: true})
+	must.Do(t, err)
+	must.Have(t, text, "it continues after step 2 of 6")
+	if e != embedding || l != losses {
+		t.Errorf("it comes to another embedding or other losses\n%s", l)
+	}
+}
+
 // otherTrainings are changes of trained, each with the difference that the message names.
 const otherTrainings = `controls.healed.layers.1.embedding.weight=3 → weight: there 0.1, here 3
 controls.healed.layers.1.embedding.seed=9007199254740993 → seed: there 3, here 9007199254740993

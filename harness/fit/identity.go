@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,14 +163,9 @@ func trainedFrom(path string) ([]byte, error) {
 
 // anotherTraining returns the error about files of another training at a path. It says how the trainings differ.
 func anotherTraining(path string, there, here []byte) error {
-	values := [2]any{}
-	for i, text := range [][]byte{there, here} {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber() // seeds have more digits than a float64
-		if d.Decode(&values[i]) != nil {
-			return occupied(path, "is there already and does not say of what training it is")
-		}
+	if !json.Valid(there) {
+		return occupied(path, "is there already and does not say of what training it is")
 	}
-	list := result.Differences("", values[0], values[1])
+	list := result.Differences(json.RawMessage(there), json.RawMessage(here))
 	return occupied(path, "is of another training: %s", result.SayFirst(list, "there", "here"))
 }

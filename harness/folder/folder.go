@@ -30,6 +30,7 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/journal"
+	"selfheal/internal/lists"
 )
 
 // Kind names a run's files and reports to [atomicfile.Output].
@@ -168,10 +169,10 @@ func (f *Folder) Claim() error {
 		return err
 	}
 	maps.DeleteFunc(found, func(name string, _ fs.FileInfo) bool { return f.leaves(name) })
-	names, out := slices.Sorted(maps.Keys(found)), f.any()
-	if err = out.May(names...); err == nil {
+	names := slices.Sorted(maps.Keys(found))
+	if err = f.output("").May(names...); err == nil {
+		out := f.output(Kind)
 		out.Force = true // the claim has been checked
-		out.Kind = Kind
 		err = out.Claim(names...)
 	}
 	return err
@@ -180,9 +181,9 @@ func (f *Folder) Claim() error {
 // leaves reports whether a file always stays in its place, because the run itself may read it.
 func (f *Folder) leaves(name string) bool { return f.KeepInputs == "" && path.Dir(name) == InputFolder }
 
-// any returns the output for files of any kind.
-func (f *Folder) any() atomicfile.Output {
-	out := f.rule.In(f.Dir, "")
+// output returns the output for files of a kind, or of any kind for "".
+func (f *Folder) output(kind string) atomicfile.Output {
+	out := f.rule.In(f.Dir, kind)
 	out.Beside = "results.json"
 	return out
 }
@@ -353,7 +354,7 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	if err != nil {
 		return false, err
 	}
-	maps.DeleteFunc(before, func(name string, _ fs.FileInfo) bool { return !f.any().Wrote(name) })
+	maps.DeleteFunc(before, func(name string, _ fs.FileInfo) bool { return !f.output("").Wrote(name) })
 	names, err := fs.Glob(os.DirFS(f.Work("")), savedFolder+"/*.npy")
 	if err != nil {
 		return false, err
@@ -366,10 +367,8 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, savedFolder), err)
 		}
 	}
-	out := f.any()
-	out.Kind = Kind
 	for _, name := range append(names, "records.jsonl", "gallery.json", "results.json") {
-		err := out.Move(WorkFolder+"/"+name, name)
+		err := f.output(Kind).Move(WorkFolder+"/"+name, name)
 		if err != nil && !(name == "gallery.json" && errors.Is(err, fs.ErrNotExist)) {
 			return false, err
 		}
@@ -390,9 +389,7 @@ func (f *Folder) keepInputs() error {
 	entries, err := os.ReadDir(f.KeepInputs)
 	for _, e := range entries {
 		if err == nil && e.Type().IsRegular() && e.Name()[0] != '.' {
-			out := f.any()
-			out.Kind = Kind
-			err = out.Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
+			err = f.output(Kind).Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
 				from, err := os.Open(filepath.Join(f.KeepInputs, e.Name()))
 				if err != nil {
 					return err
@@ -506,35 +503,26 @@ func Failures(f *result.File) error {
 }
 
 // Differ lists the settings and files in which two runs differ.
-func Differ(one, other *result.File) ([]result.Difference, error) {
-	there, err := provenanceOf(one)
-	if err != nil {
-		return nil, err
-	}
-	here, err := provenanceOf(other)
-	if err != nil {
-		return nil, err
-	}
-	list := result.Differences("", there, here)
-	if named := slices.DeleteFunc(slices.Clone(list), func(d result.Difference) bool {
-		return d.Path == "config_sha256" // a hash would not help the reader
+func Differ(one, other *result.File) []result.Difference {
+	list := result.Differences(provenanceOf(one), provenanceOf(other))
+	if named := lists.Only(list, func(d result.Difference) bool {
+		return d.Path != "config_sha256" // a hash would not help the reader
 	}); len(named) > 0 {
-		return named, nil
+		return named
 	}
-	return list, nil
+	return list
 }
 
 // Holds returns an [ErrOtherRun] unless the folder's run is the other run.
 func (f *Folder) Holds(held, other *result.File) error {
-	list, err := Differ(held, other)
-	if err == nil && len(list) > 0 {
-		err = fmt.Errorf("%s holds another run: %s; %w", f.Dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
+	if list := Differ(held, other); len(list) > 0 {
+		return fmt.Errorf("%s holds another run: %s; %w", f.Dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
 	}
-	return err
+	return nil
 }
 
-// provenanceOf returns everything that numbers depend on, in the form of results.json.
-func provenanceOf(f *result.File) (all map[string]any, err error) {
+// provenanceOf returns everything that numbers depend on.
+func provenanceOf(f *result.File) result.File {
 	of := *f
 	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil
 	of.Fits, of.Cells, of.Solver, of.Images = nil, nil, nil, nil
@@ -558,9 +546,5 @@ func provenanceOf(f *result.File) (all map[string]any, err error) {
 		}
 		of.Controls[name] = c
 	}
-	data, err := json.Marshal(of)
-	if err == nil {
-		err = json.Unmarshal(data, &all)
-	}
-	return all, err
+	return of
 }

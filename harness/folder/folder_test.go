@@ -35,7 +35,12 @@ func TestWhatARunRemoves(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
 		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))
-		for _, name := range []string{"mine.txt", "junit.xml", "control-panel.png", "adversarial/a.npy"} {
+		held := []string{"mine.txt", "junit.xml", "control-panel.png", "adversarial/a.npy"}
+		if c.results {
+			held = append(held, "radar-s.png", "curve-s.svg", "waterfall-s.png", "solver-s.png", "corruptions-s.png",
+				"certified-s.svg", "theory-margins.svg")
+		}
+		for _, name := range held {
 			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 		}
 		f := &result.File{Schema: result.Schema}
@@ -144,30 +149,6 @@ func TestInputs(t *testing.T) {
 	if names := held(); !slices.Equal(names, []string{"config.json"}) {
 		t.Errorf("another run's inputs are %q", names)
 	}
-}
-
-// The figures of an earlier run go with its results.
-func TestOldFiguresGo(t *testing.T) {
-	dir, old := t.TempDir(), &result.File{Schema: result.Schema, Finished: new(time.Now())}
-	must.Do(t, result.Write(filepath.Join(dir, "results.json"), old))
-	drawn := []string{"radar-s.png", "curve-s.svg", "waterfall-s.png", "control-s.svg", "solver-s.png",
-		"corruptions-s.png", "corruptions-s.svg", "certified-s.png", "certified-s.svg", "theory-margins.svg"}
-	for _, name := range append(drawn, "mine-s.png") {
-		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
-	}
-	f := must.Get(Open(dir, atomicfile.Rule{Force: true}))(t)
-	defer f.Unlock()
-	must.Do(t, must.Get(f.Begin(Planned{Run: old}))(t).Close())
-	must.Do(t, f.Cell(old, nil))
-	if done := must.Get(f.Publish(old, nil))(t); !done {
-		t.Fatal("the new results were not published")
-	}
-	for _, name := range drawn {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.Errorf("%s is still there", name)
-		}
-	}
-	must.Get(os.Stat(filepath.Join(dir, "mine-s.png")))(t)
 }
 
 // On a file system without locks, the text of the lock's file keeps others out while its process lives.

@@ -172,6 +172,11 @@ func TestRefusals(t *testing.T) {
 			f.Models["resnet"] = result.Model{SHA256: strings.Repeat("c", 64)}
 		}, "renamed? control msa is new and has the settings of heal: give", false},
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
+		{func(f *result.File) {
+			m := f.Models["net"]
+			m.SHA256 = strings.Repeat("c", 64)
+			f.Models["net"] = m
+		}, "set new_model: true in gate: or give --new-model", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
 		{func(f *result.File) { f.Cells[2].Epsilon = 0 }, "an attack has norm, epsilon and recipe", false},
@@ -355,5 +360,97 @@ func TestImages(t *testing.T) {
 	b.Gate.MaxDrop = 0
 	if s := b.Images(); !strings.HasPrefix(s, "max_drop is 0: no number of images") {
 		t.Error(s)
+	}
+}
+
+// Images within rounding, in the baseline or in the results, cannot fail a check by themselves, by a drop or by a
+// min. As many others can.
+func TestRoundingAloneFailsNothing(t *testing.T) {
+	t.Parallel()
+	rules := config.DefaultGate()
+	rules.MaxDrop = 0
+	rules.Min = map[string]float64{"none/pgd": 0.5}
+	for _, c := range []struct {
+		name          string
+		before, after []int // indices of images within rounding in the cell under pgd
+		want          Outcome
+		turned        int
+	}{
+		{"others", nil, nil, Fail, 0},
+		{"near in the results", nil, []int{43, 44, 45, 46, 47, 48, 49}, Pass, 7},
+		{"some are near", nil, []int{43, 44}, Inconclusive, 2},
+	} {
+		before, after := same(50, 100), same(50, 100)
+		after[4] = verdictsOf(43, 100)
+		was, is := file(0, before...), file(0, after...)
+		was.Cells[4].Near, is.Cells[4].Near = c.before, c.after
+		r := must.Get(Compare(t.Context(), must.Get(NewBaseline(was, config.DefaultGate()))(t), is, rules))(t)
+		if got := r.Cells[4].Change; r.Outcome != c.want || got.Turned != c.turned || got.Lost != 7-c.turned {
+			t.Errorf("%s: %s (%s), turned %d, lost %d", c.name, r.Outcome, r.Summary, got.Turned, got.Lost)
+		}
+	}
+	was, is := file(0, same(50, 100)...), file(0, same(50, 100)...)
+	was.Cells[4].Near = []int{3}
+	is.Cells[4].Verdicts = strings.Replace(is.Cells[4].Verdicts, "1111", "1110", 1)
+	is.Cells[4].Correct--
+	base := must.Get(NewBaseline(was, config.DefaultGate()))(t)
+	rules.Min = nil
+	if r := must.Get(Compare(t.Context(), base, is, rules))(t); r.Outcome != Pass || !r.Cells[4].Change.Unchanged {
+		t.Errorf("near in the baseline: %s", r.Summary)
+	}
+	is.Cells[4].Near = []int{7, 3}
+	_, err := Compare(t.Context(), base, is, rules)
+	must.Refuse(t, err, "no list of places")
+}
+
+// A baseline must name cells whose accuracy failed gradients hold up.
+func TestFailedGradientsAreNamed(t *testing.T) {
+	t.Parallel()
+	f := file(0, same(50, 100)...)
+	f.Cells[4].GradientFailures = 12
+	rules := config.DefaultGate()
+	_, err := NewBaseline(f, rules)
+	must.Refuse(t, err, "gradients failed on 12 of the 50 images that stand")
+	must.Do(t, rules.Set("gate.gradient_failures=[pgd]"))
+	must.Get(NewBaseline(f, rules))(t)
+	must.Do(t, rules.Set("gate.gradient_failures=[heal/aa]"))
+	if _, err := NewBaseline(f, rules); err == nil {
+		t.Error("another cell is named")
+	}
+}
+
+// corrupted returns a file whose PGD cells belong to a corruption at two severities.
+func corrupted(ones int) *result.File {
+	f := file(100, same(ones, 100)...)
+	f.Attacks["c"] = result.Attack{Kind: "corruption", Recipe: "corruption/1", Epsilons: []float64{},
+		Parameters: result.Parameters{"names": []string{"fog"}, "severities": []int{1, 3}}}
+	f.Suites[0].Attacks = []string{"c"}
+	for i := range f.Cells {
+		if c := &f.Cells[i]; c.Attack != "none" {
+			c.Attack = map[string]string{"aa": "c:fog:1", "pgd": "c:fog:3"}[c.Attack]
+			c.Norm, c.Epsilon, c.Recipe = nil, 0, "corruption/1"
+		}
+	}
+	return f
+}
+
+// Cells of corruptions, without norm and epsilon, are compared like others, and a baseline keeps their settings.
+func TestCorruptions(t *testing.T) {
+	base := must.Get(NewBaseline(corrupted(80), config.DefaultGate()))(t)
+	r := must.Get(Compare(t.Context(), base, corrupted(80), config.DefaultGate()))(t)
+	if len(r.Cells) != 6 {
+		t.Errorf("%d cells", len(r.Cells))
+	}
+	for want, change := range map[string]func(f *result.File){
+		"attacks.c.parameters.severities": func(f *result.File) {
+			f.Attacks["c"].Parameters["severities"] = []int{1, 4}
+		},
+		"c:fog:3":                 func(f *result.File) { f.Cells = f.Cells[:len(f.Cells)-1] },
+		"a corruption its recipe": func(f *result.File) { f.Cells[5].Attack = "pgd" }, // pgd has a norm
+	} {
+		f := corrupted(80)
+		change(f)
+		_, err := Compare(t.Context(), base, f, config.DefaultGate())
+		must.Refuse(t, err, want)
 	}
 }

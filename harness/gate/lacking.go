@@ -51,7 +51,7 @@ func renamed(before, now made) (list []string) {
 
 // equal reports whether two JSON objects have the same sha256, or the same settings apart from the title.
 func equal(by string, before, now any) bool {
-	return !slices.ContainsFunc(result.Differences("", before, now), func(d result.Difference) bool {
+	return !slices.ContainsFunc(result.Differences(before, now), func(d result.Difference) bool {
 		return d.Path == by || by == "settings" && d.Path != "title"
 	})
 }

@@ -66,7 +66,7 @@ func changed(before, now made) (list []result.Difference) {
 			if !both {
 				continue
 			}
-			for _, d := range result.Differences("", x[section][name], now) {
+			for _, d := range result.Differences(x[section][name], now) {
 				if !apart.MatchString(d.Path) {
 					d.Path = section + "." + name + "." + d.Path
 					list = append(list, d)

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,10 +12,10 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Difference is a value that two JSON texts do not share.
+// Difference is a value that two values do not share in their JSON.
 type Difference struct {
 	Path        string // its place
-	Before, Now any    // nil if absent
+	Before, Now any    // nil if absent; numbers are [json.Number]
 }
 
 // Say writes the two values, with a word for each text.
@@ -50,8 +52,24 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Differences compares two JSON values recursively.
-func Differences(path string, before, now any) (list []Difference) {
+// Differences compares the JSON of two values, which must have one, field by field.
+func Differences(before, now any) []Difference { return differences("", decoded(before), decoded(now)) }
+
+// decoded returns a value in the form of its JSON.
+func decoded(v any) (of any) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber() // seeds have more digits than a float64
+		err = d.Decode(&of)
+	}
+	if err != nil {
+		panic("result: a value has no JSON: " + err.Error()) // its numbers are finite
+	}
+	return of
+}
+
+func differences(path string, before, now any) (list []Difference) {
 	x, isMap := before.(map[string]any)
 	y, areMaps := now.(map[string]any)
 	if (isMap || areMaps) && (isMap || before == nil) && (areMaps || now == nil) {
@@ -59,7 +77,7 @@ func Differences(path string, before, now any) (list []Difference) {
 		maps.Copy(keys, x)
 		maps.Copy(keys, y)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			list = append(list, Differences(strings.TrimPrefix(path+"."+key, "."), x[key], y[key])...)
+			list = append(list, differences(strings.TrimPrefix(path+"."+key, "."), x[key], y[key])...)
 		}
 		return list
 	}
@@ -70,7 +88,7 @@ func Differences(path string, before, now any) (list []Difference) {
 		return ok
 	}) {
 		for i := range p {
-			list = append(list, Differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
+			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
 		}
 		return list
 	}

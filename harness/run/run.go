@@ -249,9 +249,7 @@ func (r *computed) compare(o Options) (finished *result.File, err error) {
 	}
 	err = out.Holds(held, r.record)
 	if err == nil && out.Old != nil { // another plan's, if a run with --force was stopped
-		var list []result.Difference
-		list, err = folder.Differ(out.Old, r.record)
-		out.Same = len(list) == 0
+		out.Same = len(folder.Differ(out.Old, r.record)) == 0
 	}
 	switch {
 	case err != nil:

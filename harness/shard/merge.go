@@ -10,6 +10,8 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"math"
+	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,26 +43,22 @@ type shardWork struct {
 func (w shardWork) work() string { return filepath.Join(w.dir, folder.WorkFolder) }
 
 // Find lists the folders of shards, and of attempts at them, in a folder. The folder may itself be one.
-func Find(dir string) ([]string, error) {
-	var found []string
+func Find(dir string) (found []string) {
 	for _, pattern := range []string{"", attemptPrefix + "*", "shard-*-of-*", "shard-*-of-*/" + attemptPrefix + "*"} {
-		names, err := filepath.Glob(filepath.Join(escaped(dir), pattern, folder.WorkFolder, folder.PlanFile))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
+		for _, name := range within(dir, pattern, folder.WorkFolder, folder.PlanFile) {
 			// a damaged one is listed, so that the merge names it
 			if p, err := folder.ReadPlan(name); err != nil || p.Shard != nil {
 				found = append(found, filepath.Dir(filepath.Dir(name)))
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
-// escaped returns a pattern that matches only a path.
-func escaped(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// within lists the files and folders in a folder whose paths there match a pattern. The folder's own name is none.
+func within(dir string, pattern ...string) []string {
+	names, _ := fs.Glob(os.DirFS(filepath.Clean(dir)), path.Join(pattern...))
+	return lists.Map(names, func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
 }
 
 // Merge makes the results of a plan from its shards' journals and writes them to o.Out, as a run of the whole plan
@@ -205,10 +203,8 @@ func wholly(command []string) (whole []string) {
 }
 
 func sameRun(a, b *folder.Planned, inA, inB string) error {
-	list, err := folder.Differ(a.Run, b.Run)
+	list := folder.Differ(a.Run, b.Run)
 	switch {
-	case err != nil:
-		return err
 	case len(list) > 0:
 		return fmt.Errorf("%s and %s are of different plans: %s; selfheal compare puts different runs beside each "+
 			"other", inA, inB, result.SayFirst(list, "there", "here"))

@@ -119,11 +119,9 @@ func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) er
 
 // statusOf returns the progress of a shard in a run's folder, by its best attempt, or nil if none has begun.
 func statusOf(dir string, s plan.Shard) (best *folder.Status) {
-	shard := escaped(filepath.Join(dir, s.Folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
-		plans, _ := filepath.Glob(filepath.Join(shard, pattern, folder.WorkFolder, folder.PlanFile))
-		for _, name := range plans {
-			one, ok := folder.ReadStatus(filepath.Dir(name))
+		for _, work := range within(filepath.Join(dir, s.Folder()), pattern, folder.WorkFolder) {
+			one, ok := folder.ReadStatus(work)
 			if ok && (best == nil || one.Finished || one.Done > best.Done && !best.Finished) {
 				best = &one
 			}
@@ -149,8 +147,7 @@ func newAttempt(shard string) (dir string, err error) {
 	dir = filepath.Join(shard, fmt.Sprintf("%s%s-%08x", attemptPrefix, time.Now().UTC().Format("20060102T150405"),
 		rand.Uint32()))
 	before, most := "", int64(0)
-	others, _ := filepath.Glob(filepath.Join(escaped(shard), attemptPrefix+"*"))
-	for _, other := range others {
+	for _, other := range within(shard, attemptPrefix+"*") {
 		plan, err := folder.ReadPlan(filepath.Join(other, folder.WorkFolder, folder.PlanFile))
 		if err != nil {
 			continue // it has just begun
@@ -168,11 +165,7 @@ func newAttempt(shard string) (dir string, err error) {
 	}
 	// The journal comes before the files that it names, and the plan last: a merge ignores a folder without plan.
 	for _, pattern := range []string{journal.File, "*" + journal.VectorsSuffix, "adversarial/*.npy", folder.PlanFile} {
-		names, err := filepath.Glob(filepath.Join(escaped(before), folder.WorkFolder, pattern))
-		if err != nil {
-			return dir, err
-		}
-		for _, name := range names {
+		for _, name := range within(before, folder.WorkFolder, pattern) {
 			rel, err := filepath.Rel(before, name)
 			if err == nil {
 				err = copyFile(name, filepath.Join(dir, rel))

@@ -78,12 +78,8 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 		}
 		return nil, err
 	}
-	shards, err := Find(o.Out)
-	if err != nil {
-		return nil, err
-	}
-	others := fmt.Sprintf("-of-%d", o.Shards)
-	shards = slices.DeleteFunc(shards, func(dir string) bool { return !strings.HasSuffix(shardFolder(dir), others) })
+	own := fmt.Sprintf("-of-%d", o.Shards)
+	shards := lists.Only(Find(o.Out), func(dir string) bool { return strings.HasSuffix(shardFolder(dir), own) })
 	return Merge(ctx, shards, o.Options)
 }
 

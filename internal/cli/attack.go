@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -247,17 +248,30 @@ func key(name string, value any, flag string) config.Key {
 	return config.Key{Name: name, Value: value, Flag: flag}
 }
 
-// values splits a flag's list into a config's values.
-func values(list string) any {
-	words := lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
-	if len(words) == 1 {
-		return words[0]
+// filled returns the keys whose value is neither nil nor zero; nil for none.
+func filled(keys ...config.Key) (all config.Keys) {
+	for _, k := range keys {
+		if k.Value != nil && !reflect.ValueOf(k.Value).IsZero() {
+			all = append(all, k)
+		}
 	}
-	return words
+	return all
 }
 
-// taken returns the config's keys for how the model takes its input and returns its output.
-func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
+// values splits a flag's list into a config's values; nil for a flag that is not given.
+func values(list string) any {
+	words := lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
+	switch {
+	case list == "":
+		return nil
+	case len(words) == 1:
+		return words[0]
+	}
+	return append([]config.Word{}, words...)
+}
+
+// network returns the config's keys for a model: its path, how it takes its input and how it returns its output.
+func (f *preprocessFlags) network(path string, form outputForm) (config.Keys, error) {
 	if _, err := f.options(); err != nil {
 		return nil, err
 	}
@@ -265,20 +279,11 @@ func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	preprocess := config.Keys{}
-	for _, p := range []struct{ name, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
-		if p.list != "" {
-			preprocess = append(preprocess, key(p.name, values(p.list), "--"+p.name))
-		}
-	}
-	keys := config.Keys{key("preprocess", preprocess, "--mean and --std"), output}
-	if f.layout != "" {
-		keys = append(keys, key("layout", config.Word(f.layout), "--layout"))
-	}
-	if f.output != "" {
-		keys = append(keys, key("output_name", f.output, "--output-name"))
-	}
-	return keys, nil
+	preprocess := filled(key("scale", values(f.scale), "--scale"), key("mean", values(f.mean), "--mean"),
+		key("std", values(f.std), "--std"))
+	return append(config.Keys{key("path", filepath.ToSlash(path), "MODEL"),
+		key("preprocess", preprocess, "--mean and --std"), output},
+		filled(key("layout", config.Word(f.layout), "--layout"), key("output_name", f.output, "--output-name"))...), nil
 }
 
 // config returns the keys of a config with the same meaning as the flags.
@@ -291,15 +296,12 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken, err := f.taken(f.form)
+	network, err := f.network(model, f.form)
 	if err != nil {
 		return nil, err
 	}
-	if f.limit > 0 {
-		images = append(images, key("limit", f.limit, "--limit"))
-	}
+	images = append(images, filled(key("limit", f.limit, "--limit"))...)
 	data, name := named(f.data, "data"), named(model, "model")
-	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
 	suite := config.Keys{key("dataset", data, ""), key("models", []string{name}, ""),
 		key("attacks", []string{f.attack}, "")}
 	return config.Keys{
@@ -318,22 +320,13 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := config.Keys{key("kind", attack.kind, "--attack")}
-	switch {
-	case f.norm != "":
-		keys = append(keys, key("norm", f.norm, "--norm"))
-	case !attacks.Free(attack.kind):
-		keys = append(keys, key("norm", attacks.Linf.String(), "--norm"))
+	norm := f.norm
+	if !attacks.Free(attack.kind) {
+		norm = cmp.Or(norm, attacks.Linf.String())
 	}
-	if f.epsilon != "" || !attacks.Free(attack.kind) && !attacks.Brackets(attack.kind) {
-		keys = append(keys, key("epsilon", values(f.epsilon), "--epsilon"))
-	}
-	if f.pixels != "" {
-		keys = append(keys, key("pixels", config.Word(f.pixels), "--pixels"))
-	}
-	if attack.version != "" {
-		keys = append(keys, key("version", attack.version, "--attack"))
-	}
+	keys := filled(key("kind", attack.kind, "--attack"), key("norm", norm, "--norm"),
+		key("epsilon", values(f.epsilon), "--epsilon"), key("pixels", config.Word(f.pixels), "--pixels"),
+		key("version", attack.version, "--attack"))
 	given := []string{"norm", "epsilon", "kind", "version"}
 	for _, p := range f.params {
 		name, value, ok := strings.Cut(p, "=")

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -242,6 +243,19 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// atLeastOne requires an argument; what names the arguments.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s takes %s; see %s --help", c.Name(), what, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// columns aligns the columns of a command's table, which tabs separate.
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // printJSON prints v as JSON for other programs.
 func printJSON(c *cobra.Command, v any) error {

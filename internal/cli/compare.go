@@ -35,13 +35,7 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 		Example: `  selfheal compare results-a results-b --out comparison
   selfheal compare nightly/        # a folder of runs: what CI keeps
   selfheal compare --json a b c | jq '.groups[].entries[] | [.rank, .model, .defense]'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("compare takes the folders of one run or more, or one that holds them; see %s --help",
-					c.CommandPath())
-			}
-			return nil
-		},
+		Args:              atLeastOne("the folders of one run or more, or one that holds them"),
 		ValidArgsFunction: folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			runs, err := openRuns(args)
@@ -132,7 +126,7 @@ func inside(dir string, add func(string, compare.Run) error) error {
 		}
 		found = true
 	}
-	if shards, err := shard.Find(dir); !found && err == nil && len(shards) > 0 {
+	if !found && len(shard.Find(dir)) > 0 {
 		return fmt.Errorf("%s holds shards of a run: merge them first by selfheal report %s --out DIR", dir, dir)
 	}
 	if !found {

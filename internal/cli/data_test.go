@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
@@ -54,11 +53,9 @@ func photographs(t *testing.T, dir string, n int) {
 func TestImageFolders(t *testing.T) {
 	testinput.Runtime(t)
 	dir, out := imageFolder(t, 40), t.TempDir()
-	code, _, stderr := call("attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack",
-		"fgsm", "--limit", "10", "--split", "val", "--out", out)
-	if code != exitOK {
-		t.Fatalf("exit %d\n%s", code, stderr)
-	}
+	attack := []string{"attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack", "fgsm",
+		"--split", "val", "--out", out}
+	done(t, append(attack, "--limit", "10")...)
 	validateRun(t, out)
 	file, records := results(t, out)
 	var labels []int
@@ -83,10 +80,7 @@ func TestImageFolders(t *testing.T) {
 	must.Have(t, read(t, filepath.Join(out, "tables.md")), "files-left-out")
 
 	// Images of other sizes are resized and cropped as a config's transform does it.
-	if code, _, stderr := call("attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack",
-		"fgsm", "--split", "val", "--resize", "40", "--crop", "32", "--out", out, "--force"); code != exitOK {
-		t.Fatalf("exit %d\n%s", code, stderr)
-	}
+	done(t, append(attack, "--resize", "40", "--crop", "32", "--force")...)
 	file, _ = results(t, out)
 	d = file.Datasets[named(dir, "data")]
 	if want := (result.Transform{Resize: 40, Crop: 32, Interpolation: result.Bilinear}); *d.Transform != want {
@@ -104,21 +98,14 @@ controls: {c: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: 
 suites: {s: {dataset: d, models: [m], controls: [c], attacks: [fgsm, fog], mode: oblivious}}
 `, filepath.ToSlash(dir)))
 	for to, limit := range map[string][]string{out: {"--limit", "10"}, again: nil} {
-		args := append([]string{"run", "--config", cfg, "--out", to, "--force"}, limit...)
-		if code, _, stderr = call(args...); code != exitOK {
-			t.Fatalf("exit %d\n%s", code, stderr)
-		}
+		done(t, append([]string{"run", "--config", cfg, "--out", to, "--force"}, limit...)...)
 	}
 	file, records = results(t, out)
 	if got := file.Datasets["d"]; got.SHA256 != chosen || got.Limit != 10 || got.Sample.N != 10 {
 		t.Errorf("a config's limit takes other images: %+v", got)
 	}
 	for _, to := range []string{out, again} {
-		code, stdout, stderr := call("verify", to)
-		if code != exitOK {
-			t.Errorf("exit %d\n%s", code, stderr)
-		}
-		must.Have(t, stdout, "m      none     fgsm", "m      c        fgsm", "m      c        fog:fog:2")
+		must.Have(t, done(t, "verify", to), "m      none     fgsm", "m      c        fgsm", "m      c        fog:fog:2")
 	}
 	saved := must.Get(filepath.Glob(filepath.Join(out, "adversarial", "*fgsm*.npy")))(t)[0]
 	data := must.Get(os.ReadFile(saved))(t)
@@ -131,9 +118,7 @@ suites: {s: {dataset: d, models: [m], controls: [c], attacks: [fgsm, fog], mode:
 	// A baseline that meant the first images of the folder is refused.
 	must.Do(t, os.WriteFile(cfg, []byte(strings.Replace(read(t, cfg), "limit: 12", "sample: {n: 12}", 1)), 0o644))
 	other := t.TempDir()
-	if code, _, stderr = call("run", "--config", cfg, "--out", other); code != exitOK {
-		t.Fatalf("exit %d\n%s", code, stderr)
-	}
+	done(t, "run", "--config", cfg, "--out", other)
 	baseline := filepath.Join(t.TempDir(), "baseline.json")
 	call("check", "--update", "--baseline", baseline, other)
 	refused(t, exitRefused, "datasets.d.sample.per_class: baseline false, run true", "check", "--baseline", baseline,
@@ -155,28 +140,20 @@ func TestGreyImages(t *testing.T) {
 			put(t, filepath.Join(dir, "set", fmt.Sprint(label), fmt.Sprintf("%d.png", i)), b.Bytes())
 		}
 	}
-	code, stdout, stderr := call("predict", model, "--data", filepath.Join(dir, "set"), "--json")
-	if code != exitOK {
-		t.Fatalf("exit %d\n%s", code, stderr)
-	}
-	var p struct{ Logits []float64 }
-	must.Do(t, json.Unmarshal([]byte(strings.Split(stdout, "\n")[4]), &p))
-	if want := []float64{200. / 255, 10. / 255, 7. / 255, 1}; !near(p.Logits, want) {
-		t.Errorf("the pixels are %v, want %v", p.Logits, want)
-	}
-	code, stdout, stderr = call("predict", model, filepath.Join(dir, "set", "1", "1.png"), "--json")
-	must.Do(t, json.Unmarshal([]byte(stdout), &p))
-	if want := []float64{200. / 255, 10. / 255, 7. / 255, 1}; code != exitOK || !near(p.Logits, want) {
-		t.Errorf("exit %d: the pixels are %v, want %v\n%s", code, p.Logits, want, stderr)
+	list := strings.Split(done(t, "predict", model, "--data", filepath.Join(dir, "set"), "--json"), "\n")
+	list = append(list, done(t, "predict", model, filepath.Join(dir, "set", "1", "1.png"), "--json"))
+	for _, text := range []string{list[4], list[len(list)-1]} {
+		p := fromJSON[struct{ Logits []float64 }](t, text)
+		if want := []float64{200. / 255, 10. / 255, 7. / 255, 1}; !near(p.Logits, want) {
+			t.Errorf("the pixels are %v, want %v", p.Logits, want)
+		}
 	}
 	for _, args := range [][]string{
 		{"attack", model, "--attack", "fgsm", "--epsilon", "1/255", "--out", filepath.Join(dir, "out")},
 		{"init", model, "--out", filepath.Join(dir, "k.yaml"), "--classes", "0,1,2,3", "--scale", "1"},
 		{"doctor", model, "--classes", "0,1,2,3"},
 	} {
-		if code, _, stderr := call(append(args, "--data", filepath.Join(dir, "set"))...); code != exitOK {
-			t.Errorf("%s: exit %d\n%s", args[0], code, stderr)
-		}
+		done(t, append(args, "--data", filepath.Join(dir, "set"))...)
 	}
 }
 

@@ -26,7 +26,8 @@ func TestReadme(t *testing.T) {
 	t.Chdir(dir)
 	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it",
 		"go test ./...": "it is this test", "go run . run": "TestRunBundled runs it"}
-	short := map[string]string{"run": "--limit 4 --batch 4", "check": "--set gate.max_drop=0.9"}
+	short := map[string]string{"run": "--limit 4 --batch 4 --set attacks.aa-linf.version=quick",
+		"fit": "--set controls.healed.layers.0.embedding.epochs=1", "check": "--set gate.max_drop=0.9"}
 	for i, block := range blocksOf(text) {
 		t.Run(fmt.Sprint(i+1, " ", block.language), func(t *testing.T) {
 			switch block.language {

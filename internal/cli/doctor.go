@@ -53,7 +53,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 			if err != nil {
 				return usage("%w", err)
 			}
-			d := &examination{c: c, w: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0), runtime: cfg.Runtime}
+			d := &examination{c: c, w: columns(c.OutOrStdout()), runtime: cfg.Runtime}
 			if err := d.installation(g); err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 	p.add(flags{c})
 	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
-	on.add(flags{c})
+	on.add(flags{c}, "images of --data that a model is asked about")
 	flags{c}.only(beside("data"), "classes", "resize", "crop", "limit", "probabilities", "label")
 	flags{c}.only(ofModels, "data", "scale", "mean", "std", "layout", "output-name", "size")
 	return c
@@ -102,36 +102,37 @@ type labelledFlags struct {
 	form  outputForm
 }
 
-func (f *labelledFlags) add(to flags) {
+func (f *labelledFlags) add(to flags, limit string) {
 	f.dataFlags.add(to)
-	to.whole(&f.limit, "limit", 1000, "images of --data that a model is asked about")
+	to.whole(&f.limit, "limit", 1000, limit)
 	f.form.add(to)
 }
 
-// config makes a config of a model and the images.
-func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config, error) {
+// keys returns the config's keys for a model and for the images, the last of which is the limit.
+func (f *labelledFlags) keys(model string, p *preprocessFlags) (network, images config.Keys, err error) {
 	if f.limit < 1 {
-		return nil, usage("--limit must be a whole number from 1 up, not %d", f.limit)
+		return nil, nil, usage("--limit must be a whole number from 1 up, not %d", f.limit)
 	}
-	images, err := f.images()
+	if images, err = f.images(); err == nil {
+		network, err = p.network(model, f.form)
+	}
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, nil, usage("%w", err)
 	}
-	taken, err := p.taken(f.form)
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
-	return asked(network, append(images, key("limit", f.limit, "--limit")))
+	return network, append(images, key("limit", f.limit, "--limit")), nil
 }
 
 // labelled prints how a model answers on labelled images.
 func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlags) error {
-	cfg, err := f.config(model, p)
+	network, images, err := f.keys(model, p)
 	if err != nil {
 		return err
 	}
-	got, advice, err := open.Examine(d.c.Context(), cfg, named(model, "model"))
+	cfg, err := asked(network, images)
+	if err != nil {
+		return err
+	}
+	got, advice, err := open.Examine(d.c.Context(), cfg, cfg.Models[0].Name)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 	put(t, filepath.Join(dir, "page", "compare.md"), []byte("mine"))
 	must.Do(t, os.Mkdir(filepath.Join(dir, "one"), 0o755))
 	must.Do(t, result.Write(filepath.Join(dir, "one", "results.json"), gateRun(20, 10, nil)))
-	writePNG(t, filepath.Join(dir, "wide.png"), 40, func(x, y int) (p [3]byte) { return p })
+	writePNG(t, filepath.Join(dir, "wide.png"), 40, nil)
 	var npy bytes.Buffer
 	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, slices.Values([][]float32{make([]float32, 3*3072)})))
 	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
@@ -274,13 +274,16 @@ func TestAllErrors(t *testing.T) {
 	}
 }
 
-// writePNG writes a picture 32 pixels high.
+// writePNG writes a picture 32 pixels high, a black one if at is nil.
 func writePNG(t *testing.T, path string, width int, at func(x, y int) [3]byte) {
 	t.Helper()
 	im := image.NewRGBA(image.Rect(0, 0, width, 32))
 	for y := range 32 {
 		for x := range width {
-			p := at(x, y)
+			var p [3]byte
+			if at != nil {
+				p = at(x, y)
+			}
 			im.SetRGBA(x, y, color.RGBA{p[0], p[1], p[2], 255})
 		}
 	}

@@ -83,7 +83,7 @@ var flagValues = map[string]string{
 	"report force": "--out mine |", "vnnlib out": "a.txt", "man force": "",
 	"check force":  "--junit mine/any |; --baseline mine/any |",
 	"export force": "--out mine/any |", "grad force": "--out mine/any |", "split force": "--out mine |",
-	"theory force": "--out mine |", "vnnlib force": "--out mine/any |",
+	"vnnlib force": "--out mine/any |",
 	// An error is told in the format.
 	"export log-format": "--model absent | json", "predict log-format": "--limit 0 | json",
 	"submit log-format": "--shards 0 | json", "verify log-format": "--adversarial absent.npy | json",
@@ -93,14 +93,14 @@ var flagValues = map[string]string{
 	"verify classes": "dog,fox", "verify probabilities": "--label |", "fit workers": "-1",
 }
 
-// unseen lists flags whose effect no short call shows.
+// unseen lists flags whose effect no short call shows, and verbs of which this holds for all flags.
 var unseen = map[string]string{
 	"vnnlib progress": "it tells every second how far a question is",
 	"inspect offline": "it takes a runtime that is there, and needs none",
 	"split offline":   "a network of an open batch needs no runtime",
 	"grad offline":    "a network of an open batch needs no runtime",
 	"vnnlib seed":     "these questions are answered by bounds",
-	"theory quick":    "without it the theory takes a minute",
+	"theory":          "each call draws figures for seconds; TestTheory and TestOutputsReplaceNothing try its flags",
 }
 
 // Each flag of each verb changes the results, or is refused in one line.
@@ -139,7 +139,8 @@ func every(t *testing.T, w *world, c *cobra.Command, line string, first bool) {
 		if !known {
 			value, known = flagValues[f.Name]
 		}
-		if unseen[own] != "" || f.Name == "help" || f.Value.Type() == "bool" && strings.Contains(line, "--"+f.Name) {
+		there := f.Value.Type() == "bool" && strings.Contains(line, "--"+f.Name)
+		if unseen[own]+unseen[c.Name()] != "" || f.Name == "help" || there {
 			return
 		}
 		if !known {
@@ -198,6 +199,16 @@ func (w *world) call(t *testing.T, args []string) string {
 	var stdout, stderr bytes.Buffer
 	code := whole(context.Background(), w, args, &stdout, &stderr)
 	return did(t, dir, code, stdout.String(), stderr.String())
+}
+
+// in calls the program in a folder that was prepared.
+func (w *world) in(t *testing.T, dir string, args ...string) (code int, stderr string) {
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(w.calls, "cache"))
+	t.Chdir(dir)
+	defer t.Chdir(w.dir)
+	var out, err bytes.Buffer
+	code = whole(context.Background(), w, args, &out, &err)
+	return code, err.String()
 }
 
 // process is [world.call] in a process that finds no ONNX Runtime.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,7 @@ or to --out.`,
 }
 
 func printFitted(to io.Writer, fitted []fit.Fitted) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	w := columns(to)
 	for _, f := range fitted {
 		took := fmt.Sprintf("%.1f s", f.Seconds)
 		if f.Cached {

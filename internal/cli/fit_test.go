@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -73,19 +71,13 @@ func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	config := fitConfig(t, dir)
-	if code, _, stderr := call("run", "--config", config, "--out", filepath.Join(dir, "before"),
-		"--quiet"); code != exitUsage ||
-		!strings.Contains(stderr, "made/input.onnx") {
-		t.Errorf("a run before the fit: exit %d, %s", code, stderr)
-	}
+	refused(t, exitUsage, "made/input.onnx", "run", "--config", config, "--out", filepath.Join(dir, "before"),
+		"--quiet")
 	dry := done(t, "run", "--config", config, "--dry-run")
 	must.Have(t, dry, "made/input.onnx, by selfheal fit --config "+config+" --control both: 9 steps, some ",
 		"made/last.onnx, by selfheal fit --config "+config+" --control both: 2 steps, some ")
 	out := done(t, "fit", "--config", config, "--control", "both")
-	if !strings.Contains(out, "standard, robust") || !strings.Contains(out, "9 steps") ||
-		!strings.Contains(out, "2 steps") {
-		t.Errorf("fit prints\n%s", out)
-	}
+	must.Have(t, out, "standard, robust", "9 steps", "2 steps")
 	made := filepath.Join(dir, "made/input.onnx")
 	origin(t, made, "training_sha256",
 		map[string]string{"control": "both", "at": "input", "dataset": "train", "epochs": "3",
@@ -107,41 +99,6 @@ func TestFit(t *testing.T) {
 	done(t, "fit", "--config", config, "--control", "both", "--force", "--workers", "1", "--quiet")
 	if read(t, made) != first {
 		t.Error("the same fit makes another file")
-	}
-}
-
-// A training that is stopped, and then killed, continues to the file that would have been.
-func TestFitResumes(t *testing.T) {
-	t.Parallel()
-	testinput.Runtime(t)
-	dir := t.TempDir()
-	made := filepath.Join(dir, "made/input.onnx")
-	args := []string{"fit", "--config", written(t, dir, fitText), "--control", "both",
-		"--set", "controls.both.layers.1=null", "--set", "controls.both.layers.0.embedding.epochs=30"}
-	done(t, args...)
-	want, losses := read(t, made), read(t, made+".csv")
-	if exists(made + ".training") {
-		t.Error("a finished fit leaves its folder")
-	}
-	must.Do(t, os.Remove(made))
-	said := ""
-	for wait := 50 * time.Millisecond; !strings.Contains(said, "stopped after step"); wait *= 2 { // until it has one
-		said = cut(t, "90 steps", wait, args...)
-	}
-	must.Have(t, said, "what was finished is kept: the same command continues")
-	refused(t, exitUsage, "made/input.onnx.training is of another training: weight: there 0.1, here 3",
-		append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
-	killed := program(t, args...)
-	begun(t, killed, " steps\n")
-	must.Do(t, killed.Process.Kill())
-	_ = killed.Wait()
-	code, _, said := call(append(args, "--resume")...)
-	if code != exitOK {
-		t.Errorf("exit %d", code)
-	}
-	must.Have(t, said, "it continues after step", "was killed")
-	if read(t, made) != want || read(t, made+".csv") != losses {
-		t.Error("the fit that continues makes other files")
 	}
 }
 

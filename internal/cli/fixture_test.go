@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"selfheal/control/theory"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -54,6 +53,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	repository = builtIn{os.DirFS(root)}
+	theories.of, runTheory = map[uint64]*theory.Result{}, sharedTheory
 	os.Exit(m.Run())
 }
 
@@ -89,34 +89,6 @@ func refused(t *testing.T, code int, want string, args ...string) {
 	if got != code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("%s: exit %d, want %d and one line with %q\n%s", args, got, code, want, stderr)
 	}
-}
-
-// cut runs the program and stops it a while after it has written a text to stderr; the program
-// must say that it was stopped.
-func cut(t *testing.T, when string, wait time.Duration, args ...string) (stderr string) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w := &watched{when: when, then: func() { time.AfterFunc(wait, cancel) }}
-	if code := whole(ctx, repository, args, io.Discard, w); code != 130 ||
-		!strings.Contains(w.String(), "selfheal: stopped") {
-		t.Fatalf("%s, stopped %v after %q: exit %d\n%s", args, wait, when, code, w)
-	}
-	return w.String()
-}
-
-// watched calls then when it is written a text.
-type watched struct {
-	bytes.Buffer
-	when string
-	then func()
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(w.when)) {
-		w.then()
-	}
-	return w.Buffer.Write(p)
 }
 
 // golden compares got with a file of testdata/cli.
@@ -185,3 +157,14 @@ const (
 	testImages  = "models/zoo/shapes10/test.bin"
 	robustModel = "models/zoo/preact_robust.onnx"
 )
+
+// walked lists the files and folders in a folder, by their paths in it.
+func walked(t *testing.T, dir string) (paths []string) {
+	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if rel := must.Get(filepath.Rel(dir, path))(t); err == nil && rel != "." {
+			paths = append(paths, rel)
+		}
+		return err
+	}))
+	return paths
+}

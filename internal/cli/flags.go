@@ -146,12 +146,10 @@ var (
 	never = when{func(*cobra.Command, []string) bool { return false }, "has no use here: no ONNX Runtime is needed"}
 )
 
-// config adds --config.
 func (c flags) config(to *string) {
 	c.text(to, "config", "", "config file (default: ./config.yaml, else the bundled one)", filesWith("yaml", "yml"))
 }
 
-// sets adds --set.
 func (c flags) sets(to *[]string, g *globals, example string) {
 	c.texts(to, "set", "change the config: "+example+"; may be repeated",
 		g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
@@ -160,7 +158,7 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 // useFlags are the flags of every command that uses a model of a config: --config, --model, --control and --log-format.
 type useFlags struct {
 	config, model, control string
-	bare                   attackFlags            // for a model without a config
+	bare                   attackFlags            // for a model without a config; its attack is verify's
 	size                   func() ([3]int, error) // see [open.Options]
 }
 
@@ -172,19 +170,22 @@ func (f *useFlags) add(c flags, g *globals, control string) {
 	c.only(ofConfig, "config", "model", "control")
 }
 
-// addBare adds the flags of a model without a config. PGD, which is not run, stands for its attack.
+// addBare adds the flags of a model without a config.
 func (f *useFlags) addBare(c flags) {
 	f.bare.preprocessFlags.add(c)
 	f.bare.form.add(c)
-	f.bare.attack, f.bare.seeds = "pgd", 1
 	c.only(ofFile, "scale", "mean", "std", "layout", "output-name", "probabilities", "label")
 }
 
-// load reads the config or, given a model's path, makes one from the flags.
+// load reads the config or, given a model's path, makes one of that model, without its images.
 func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Config, error) {
 	if path != "" {
 		f.model = named(path, "model")
-		return f.bare.parse(path)
+		network, err := f.bare.network(path, f.bare.form)
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		return asked(network, config.Keys{key("format", "image-folder", ""), key("path", ".", "")})
 	}
 	err := needed(c, "model", f.model, ", the name of a model of the config")
 	if err != nil {
@@ -268,13 +269,9 @@ func precisionsHelp() string {
 }
 
 // runtime returns the config's keys for the flags, the provider first, because the other keys depend on it.
-func (f *providerFlags) runtime() (keys config.Keys) {
-	for _, k := range []struct{ name, value string }{{"provider", f.provider}, {"precision", f.precision}} {
-		if k.value != "" {
-			keys = append(keys, key(k.name, config.Word(k.value), "--"+k.name))
-		}
-	}
-	return keys
+func (f *providerFlags) runtime() config.Keys {
+	return filled(key("provider", config.Word(f.provider), "--provider"),
+		key("precision", config.Word(f.precision), "--precision"))
 }
 
 // sets returns the flags as values of --set.
@@ -282,55 +279,50 @@ func (f *providerFlags) sets() []string {
 	return lists.Map(f.runtime(), func(k config.Key) string { return fmt.Sprintf("runtime.%s=%v", k.Name, k.Value) })
 }
 
-// quiet adds --quiet.
 func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 
-// logFormats are the values of --log-format.
 var logFormats = []string{progress.TextLog, progress.JSONLog}
 
-// logFormat adds --log-format.
 func (c flags) logFormat(g *globals) {
 	g.log = progress.TextLog
-	c.Flags().Var(logValue{&g.log}, "log-format", "progress on stderr: text, or json, a record a line for machines")
+	c.Flags().Var(checked[string]{&g.log, "string", func(s string) (string, error) {
+		if !slices.Contains(logFormats, s) {
+			return "", fmt.Errorf("it must be %s%s", strings.Join(logFormats, " or "), suggest.Word(s, logFormats))
+		}
+		return s, nil
+	}}, "log-format", "progress on stderr: text, or json, a record a line for machines")
 	c.completed("log-format", words(logFormats...))
 }
 
-// logValue accepts one of logFormats.
-type logValue struct{ to *string }
-
-func (v logValue) String() string { return *v.to }
-func (v logValue) Type() string   { return "string" }
-
-func (v logValue) Set(s string) error {
-	if !slices.Contains(logFormats, s) {
-		return fmt.Errorf("it must be %s%s", strings.Join(logFormats, " or "), suggest.Word(s, logFormats))
-	}
-	*v.to = s
-	return nil
+// checked is the value of a flag with a check.
+type checked[T any] struct {
+	to    *T
+	kind  string // in the help
+	parse func(string) (T, error)
 }
 
-// logEvery adds --log-every.
+func (v checked[T]) String() string { return fmt.Sprint(*v.to) }
+func (v checked[T]) Type() string   { return v.kind }
+
+func (v checked[T]) Set(s string) error {
+	value, err := v.parse(s)
+	if err == nil {
+		*v.to = value
+	}
+	return err
+}
+
 func (c flags) logEvery(g *globals) {
 	g.every = progress.Every
-	c.Flags().Var(everyValue{&g.every}, "log-every", "time between two lines or records of one attack or training")
+	c.Flags().Var(checked[time.Duration]{&g.every, "duration", func(s string) (time.Duration, error) {
+		const least = 10 * time.Millisecond
+		d, err := time.ParseDuration(s)
+		if err != nil || d < least {
+			err = fmt.Errorf("it must be a time of %v or more, such as 1s", least)
+		}
+		return d, err
+	}}, "log-every", "time between two lines or records of one attack or training")
 	c.completed("log-every", noFiles)
-}
-
-// everyValue is the time between two reports.
-type everyValue struct{ to *time.Duration }
-
-const leastEvery = 10 * time.Millisecond
-
-func (v everyValue) String() string { return v.to.String() }
-func (v everyValue) Type() string   { return "duration" }
-
-func (v everyValue) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < leastEvery {
-		return fmt.Errorf("it must be a time of %v or more, such as 1s", leastEvery)
-	}
-	*v.to = d
-	return nil
 }
 
 // findLogFormat reads only --log-format from a faulty command line, so that its errors are reported in that format.
@@ -378,23 +370,15 @@ func (f *dataFlags) add(c flags) {
 	c.only(beside("data"), "format", "split", "keys")
 }
 
-// shaping returns what the flags say of the images besides their format.
-func (f *dataFlags) shaping() (s result.Shaping, err error) {
-	s.Split = f.split
-	if f.keys != "" {
-		x, y, two := strings.Cut(f.keys, ",")
-		if !two || x == "" || y == "" {
-			return s, fmt.Errorf("--keys %s: it takes two names, of the images and of the labels: image,label", f.keys)
-		}
-		s.Keys = &result.Keys{X: x, Y: y}
+// transform returns what --resize and --crop do to an image; nil for nothing.
+func (f *dataFlags) transform() (*result.Transform, error) {
+	switch {
+	case f.resize < 0 || f.crop < 0:
+		return nil, errors.New("--resize and --crop take numbers of pixels")
+	case f.resize == 0 && f.crop == 0:
+		return nil, nil
 	}
-	if f.resize < 0 || f.crop < 0 {
-		return s, errors.New("--resize and --crop take numbers of pixels")
-	}
-	if f.resize > 0 || f.crop > 0 {
-		s.Transform = &result.Transform{Resize: f.resize, Crop: f.crop, Interpolation: result.Bilinear}
-	}
-	return s, nil
+	return &result.Transform{Resize: f.resize, Crop: f.crop, Interpolation: result.Bilinear}, nil
 }
 
 // images returns the config's keys for --data.
@@ -403,25 +387,17 @@ func (f *dataFlags) images() (keys config.Keys, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, err := f.shaping()
-	if err != nil {
+	x, y, _ := strings.Cut(f.keys, ",")
+	if f.keys != "" && (x == "" || y == "") {
+		return nil, fmt.Errorf("--keys %s: it takes two names, of the images and of the labels: image,label", f.keys)
+	}
+	if _, err := f.transform(); err != nil {
 		return nil, err
 	}
-	keys = config.Keys{key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data")}
-	if shape.Split != "" {
-		keys = append(keys, key("split", shape.Split, "--split"))
-	}
-	if names := shape.Keys; names != nil {
-		keys = append(keys, key("keys", config.Keys{key("x", names.X, ""), key("y", names.Y, "")}, "--keys"))
-	}
-	if t := shape.Transform; t != nil {
-		keys = append(keys, transformed(t.Resize, t.Crop))
-	}
 	names, err := f.classNames()
-	if len(names) > 0 {
-		keys = append(keys, key("classes", names, "--classes"))
-	}
-	return keys, err
+	return filled(key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data"),
+		key("split", f.split, "--split"), key("keys", filled(key("x", x, ""), key("y", y, "")), "--keys"),
+		transformed(f.resize, f.crop), key("classes", names, "--classes")), err
 }
 
 // mostNames bounds the size of a file of class names, in bytes.
@@ -453,14 +429,7 @@ func (f *dataFlags) classNames() (names []string, err error) {
 
 // transformed returns a config's transform of the sizes that are not 0.
 func transformed(resize, crop int) config.Key {
-	var sizes config.Keys
-	if resize > 0 {
-		sizes = append(sizes, key("resize", resize, ""))
-	}
-	if crop > 0 {
-		sizes = append(sizes, key("crop", crop, ""))
-	}
-	return key("transform", sizes, "--resize and --crop")
+	return key("transform", filled(key("resize", resize, ""), key("crop", crop, "")), "--resize and --crop")
 }
 
 // preprocessFlags say how a model takes its input and returns its output.
@@ -503,7 +472,6 @@ func (f *preprocessFlags) sizes() (size [3]int, err error) {
 	return size, usage("--size %q has %d numbers; it takes a height and a width", f.size, len(n))
 }
 
-// options parses the flags.
 func (f *preprocessFlags) options() (o simplify.Options, err error) {
 	if f.layout != "" && !slices.Contains(simplify.Layouts(), f.layout) {
 		return o, notOneOf("layout", f.layout, simplify.Layouts())
@@ -517,18 +485,17 @@ func (f *preprocessFlags) options() (o simplify.Options, err error) {
 		o.Size = func() ([3]int, error) { return size, nil }
 	}
 	scale, err := parseFloats("--scale", f.scale)
-	if err == nil && len(scale) > 1 {
-		err = usage("--scale: %q is not one number", f.scale)
-	}
-	if err == nil && len(scale) == 1 {
+	switch {
+	case err != nil:
+		return o, err
+	case len(scale) > 1:
+		return o, usage("--scale: %q is not one number", f.scale)
+	case len(scale) == 1:
 		if o.Scale = scale[0]; !(o.Scale > 0) {
-			err = usage("--scale %v is not above 0", o.Scale)
+			return o, usage("--scale %v is not above 0", o.Scale)
 		}
 	}
-	if err == nil {
-		o.Mean, err = parseFloats("--mean", f.mean)
-	}
-	if err == nil {
+	if o.Mean, err = parseFloats("--mean", f.mean); err == nil {
 		o.Std, err = parseFloats("--std", f.std)
 	}
 	return o, err

@@ -48,37 +48,22 @@ func repeated(text string, times int) []byte {
 	return b.Bytes()
 }
 
-func plain(text string) func() []byte { return func() []byte { return []byte(text) } }
-
-// hostileProperties are of a network of three inputs and two outputs.
+// hostileProperties are larger than they look. harness/vnnlib has those that are only wrong.
 var hostileProperties = []struct {
 	name string
 	text func() []byte
 }{
-	{"a product beyond float64", plain(declaredXY + bounded + "(assert (<= Y_0 (* 1e308 1e308)))")},
-	{"a sum beyond float64", plain(declaredXY + bounded + "(assert (<= (+ 1e308 1e308) Y_0))")},
-	{"infinity less infinity", plain(declaredXY + bounded + "(assert (<= Y_0 (- (* 1e308 1e308) (* 1e308 1e308))))")},
-	{"a coefficient beyond float64", plain(declaredXY + bounded + "(assert (<= (* 1e200 (* 1e200 Y_0)) 1))")},
-	{"NaN as a bound", plain(declaredXY + bounded + "(assert (<= Y_0 NaN))")},
-	{"NaN as a box", plain(declaredXY + bounded + "(assert (>= X_0 nan))")},
-	{"infinity as a box", plain(declaredXY + bounded + "(assert (>= X_0 -inf))")},
-	{"zero times an input", plain(declaredXY + "(assert (<= (* 0 X_0) 1))")},
 	{"spaces, 300 MB unpacked", func() []byte { return repeated(strings.Repeat(" ", 1<<20), 300) }},
 	{"a comment of 300 MB", func() []byte { return repeated(";"+strings.Repeat("x", 1<<20), 300) }},
 	{"a word of 100 MB", func() []byte { return repeated(strings.Repeat("7", 1<<20), 100) }},
-	{"a hundred thousand outputs", func() []byte { return repeated("(declare-const Y_99999 Real)\n", 1) }},
-	{"five million constraints", func() []byte {
-		return append(repeated(declaredXY+bounded, 1), repeated("(assert (<= Y_0 Y_1))\n", 5_000_000)...)
+	{"a million constraints", func() []byte {
+		return append(repeated(declaredXY+bounded, 1), repeated("(assert (<= Y_0 Y_1))\n", 1_000_000)...)
 	}},
-	{"cases that multiply", plain(declaredXY + bounded + strings.Repeat("(assert (or (<= Y_0 1) (<= Y_0 2)))", 30))},
-	{"a million parentheses", plain(strings.Repeat("(", 1<<20))},
-	{"a million ands", plain(declaredXY + "(assert " + strings.Repeat("(and ", 1<<20))},
-	{"a million minus signs", plain(declaredXY + "(assert (<= Y_0 " + strings.Repeat("(- ", 1<<20))},
-	{"bytes", func() []byte { return bytes.Repeat([]byte{0, 255, 7}, 9999) }},
+	{"cases that multiply", func() []byte {
+		return []byte(declaredXY + bounded + strings.Repeat("(assert (or (<= Y_0 1) (<= Y_0 2)))", 30))
+	}},
+	{"a million ands", func() []byte { return []byte(declaredXY + "(assert " + strings.Repeat("(and ", 1<<20)) }},
 	{"a gzip cut short", func() []byte { return repeated(declaredXY, 1000)[:40] }},
-	{"a variable of an index that overflows", plain("(declare-const X_99999999999999999999 Real)")},
-	{"an equality of inputs and outputs", plain(declaredXY + bounded + "(assert (= X_0 Y_0))")},
-	{"a box without an end", plain(declaredXY + "(assert (<= X_0 1))")},
 }
 
 // hostileNetworks ask for more than there is, or are none.
@@ -119,24 +104,24 @@ func TestHostileWithinLimits(t *testing.T) {
 		d.put("p.vnnlib", p.text())
 		try(p.name, "vnnlib DIR/three.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
 	}
-	for _, n := range hostileNetworks {
+	d.put("p.vnnlib", []byte(declaredXY+bounded))
+	for i, n := range hostileNetworks {
 		f := onnxtest.New(17, -1, 3, 64, 64)
-		if n.nodes == "" {
-			y := f.Graph.Input[0]
-			f.Graph.Output = append(f.Graph.Output, y)
-			d.put("m.onnx", must.Get(proto.Marshal(f.ModelProto))(t))
-		} else {
+		y := f.Graph.Input[0]
+		if n.nodes != "" {
 			f.Node(n.nodes)
-			y := onnxtest.Value("y", 1)
+			y = onnxtest.Value("y", 1)
 			y.Type.GetTensorType().Shape = nil
-			f.Graph.Output = append(f.Graph.Output, y)
-			d.put("m.onnx", must.Get(proto.Marshal(f.ModelProto))(t))
 		}
+		f.Graph.Output = append(f.Graph.Output, y)
+		d.put("m.onnx", must.Get(proto.Marshal(f.ModelProto))(t))
 		d.png("set/cat/a.png", 64)
 		d.png("set/dog/b.png", 64)
 		try(n.name, "attack DIR/m.onnx --attack fgsm --norm linf --epsilon 8/255 --quiet --data DIR/set --out DIR/out",
 			"attack")
-		try(n.name, "vnnlib DIR/m.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
+		if i < 2 { // both verbs open networks in the same way
+			try(n.name, "vnnlib DIR/m.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
+		}
 	}
 	golden(t, "hostile-limits", text.String())
 }

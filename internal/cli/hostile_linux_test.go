@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"archive/zip"
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,7 +32,8 @@ var hostileWords = strings.NewReplacer("ATTACK", "attack models/zoo/preact_robus
 		"--adversarial DIR",
 	"BUNDLED", "run --limit 1 --quiet --suite bundled --set suites.bundled.attacks=[] --out")
 
-// Every bad input costs one line that says what is wrong, where and what to do, and the exit code of its kind.
+// A bad input costs one line that says what is wrong, where and what to do, and the exit code of its
+// kind. The rooms' own tests have more of each.
 func TestBadInputs(t *testing.T) {
 	testinput.Runtime(t)
 	var text strings.Builder
@@ -103,29 +101,9 @@ func (d place) weights(where string) {
 	d.model("Mul x w → y", func(f onnxtest.File) { f.Tensor(onnxtest.External("w", []int64{2}, where)) })
 }
 
-// npy makes a file with a NumPy array, from its values as bytes.
-func npy(descr, shape string, values []byte) []byte {
-	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", descr, shape)
-	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(head)), byte(len(head)>>8))
-	return append(append(b, head...), values...)
-}
-
-// npz makes set.npz of arrays x and, unless nil, y.
-func (d place) npz(x, y []byte) {
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for name, data := range map[string][]byte{"x.npy": x, "y.npy": y} {
-		if data != nil {
-			must.Get(must.Get(w.Create(name))(d.t).Write(data))(d.t)
-		}
-	}
-	must.Do(d.t, w.Close())
-	d.put("set.npz", b.Bytes())
-}
-
 // png makes a picture 32 pixels high.
 func (d place) png(name string, width int) {
-	writePNG(d.t, d.at(name), width, func(x, y int) (p [3]byte) { return p })
+	writePNG(d.t, d.at(name), width, nil)
 }
 
 // config makes c.yaml, and in it changes old for new, in pairs.
@@ -142,11 +120,6 @@ func (d place) run(change func(f *result.File)) {
 	done(d.t, "check", "--update", "--baseline", d.at("base.json"), d.at("run"))
 	change(f)
 	d.put("run/results.json", must.Get(json.Marshal(f))(d.t))
-}
-
-// edit changes a file that is there.
-func (d place) edit(name, old, with string) {
-	d.put(name, []byte(strings.Replace(read(d.t, d.at(name)), old, with, 1)))
 }
 
 // onFullDisk runs the program where no file can be longer than a block.
@@ -185,7 +158,6 @@ var badModels = []bad{
 	{"links in a circle", "inspect DIR/m.onnx", func(d place) { d.link("m.onnx", "m.onnx") }},
 	{"a cycle", "inspect DIR/m.onnx", func(d place) { d.model("Add x b → a; Neg a → b; Neg b → y") }},
 	{"an input that is missing", "inspect DIR/m.onnx", func(d place) { d.model("Add x gone → y") }},
-	{"a name given twice", "inspect DIR/m.onnx", func(d place) { d.model("Neg x → y; Exp x → y") }},
 	{"an input of the wrong type", "inspect DIR/m.onnx", func(d place) {
 		d.model("Neg x → y", func(f onnxtest.File) { f.Graph.Input[0] = onnxtest.Value("x", 7, -1, 2) })
 	}},
@@ -195,98 +167,27 @@ var badModels = []bad{
 	{"an operator set to come", "inspect DIR/m.onnx", func(d place) {
 		d.model("Neg x → y", func(f onnxtest.File) { *f.OpsetImport[0].Version = 99 })
 	}},
-	{"a function that calls itself", "inspect DIR/m.onnx", func(d place) {
-		d.model("F@local x → y", func(f onnxtest.File) {
-			f.Function("F", "x", "y", nil, func(f onnxtest.File) { f.Node("F@local x → y") })
-		})
-	}},
-	{"a giant input", "inspect DIR/m.onnx", func(d place) {
-		d.model("Neg x → y", func(f onnxtest.File) { f.Graph.Input[0] = onnxtest.Value("x", 1, -1, 1<<40, 1<<40) })
-	}},
-	{"a giant weight", "inspect DIR/m.onnx", func(d place) {
-		d.model("Mul x w → y", func(f onnxtest.File) {
-			f.Tensor(onnxtest.FloatTensor("w", []int64{1 << 40, 1 << 40}, 1))
-		})
-	}},
-	{"weights above the model's folder", "inspect DIR/m.onnx", func(d place) { d.weights("location=../w.bin") }},
-	{"weights at an absolute path", "inspect DIR/m.onnx", func(d place) { d.weights("location=/etc/passwd") }},
 	{"weights behind a link that leads outside", "inspect DIR/m.onnx", func(d place) {
 		d.weights("location=w.bin")
 		d.link("/etc/passwd", "w.bin")
-	}},
-	{"weights cut short", "inspect DIR/m.onnx", func(d place) {
-		d.weights("location=w.bin")
-		d.put("w.bin", make([]byte, 7))
 	}},
 	{"an embedding that is none", "PREDICT", func(d place) {
 		d.config("ZOO/hidden_ae.onnx", "e.onnx")
 		d.put("e.onnx", []byte("hello"))
 	}},
-	{"an embedding of another shape", "PREDICT", func(d place) {
-		d.config("ZOO/hidden_ae.onnx", "ZOO/input_ae.onnx")
-	}},
 }
 
 var badImages = []bad{
-	{"an archive cut short", "ATTACK/set.npz", func(d place) {
-		d.npz(npy("|u1", "1, 3, 32, 32", make([]byte, 3072)), npy("|u1", "1,", []byte{2}))
-		d.edit("set.npz", "PK\x05\x06", "")
-	}},
-	{"an archive without labels", "ATTACK/set.npz", func(d place) {
-		d.npz(npy("|u1", "1, 3, 32, 32", make([]byte, 3072)), nil)
-	}},
-	{"more labels than images", "ATTACK/set.npz", func(d place) {
-		d.npz(npy("|u1", "1, 3, 32, 32", make([]byte, 3072)), npy("|u1", "2,", []byte{2, 3}))
-	}},
-	{"a shape that overflows", "ATTACK/set.npz", func(d place) {
-		d.npz(npy("|u1", "99999999999, 99999999999, 3, 3", nil), npy("|u1", "1,", []byte{2}))
-	}},
-	{"an array that unpacks to a thousand times its size", "ATTACK/set.npz", func(d place) {
-		zeros := make([]byte, 5_000_000)
-		d.npz(npy("|u1", "5000000, 1, 1, 1", zeros), npy("|u1", "5000000,", zeros))
-	}},
-	{"pixels from 0 to 255", "ATTACK/set.npz", func(d place) {
-		values := binary.LittleEndian.AppendUint32(nil, 0x437f0000)
-		d.npz(npy("<f4", "1, 3, 32, 32", slices.Repeat(values, 3072)), npy("|u1", "1,", []byte{2}))
-	}},
 	{"CIFAR cut short", "ATTACK/set.bin", func(d place) { d.put("set.bin", d.file(testImages)[:5000]) }},
-	{"CIFAR with a label too large", "ATTACK/set.bin", func(d place) {
-		d.put("set.bin", bytes.Repeat([]byte{200}, 3073))
-	}},
-	{"an empty file", "ATTACK/set.bin", func(d place) { d.put("set.bin", nil) }},
 	{"a pipe as a data set", "ATTACK/set.bin", func(d place) { d.pipe("set.bin") }},
-	{"a picture that claims 40000×40000 pixels", "ATTACK/set", func(d place) {
-		d.png("set/cat/a.png", 32)
-		data := []byte(read(d.t, d.at("set/cat/a.png")))
-		copy(data[16:24], "\x00\x00\x9c\x40\x00\x00\x9c\x40")
-		binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
-		d.put("set/cat/a.png", data)
-	}},
 	{"a picture cut short", "ATTACK/set", func(d place) {
 		d.png("set/cat/a.png", 32)
 		must.Do(d.t, os.Truncate(d.at("set/cat/a.png"), 60))
 	}},
-	{"pictures of two sizes", "ATTACK/set", func(d place) {
-		d.png("set/cat/a.png", 32)
-		d.png("set/cat/b.png", 40)
-	}},
 	{"a pipe among pictures", "ATTACK/set", func(d place) { d.pipe("set/cat/a.png") }},
-	{"a folder without classes", "ATTACK/set", func(d place) { d.png("set/a.png", 32) }},
-	{"an annotation of an unknown class", "ATTACK/set", func(d place) {
-		d.put("set/wnids.txt", []byte("n01\n"))
-		d.put("set/val/val_annotations.txt", []byte("a.png\tn02\t0\n"))
-	}},
-	{"an annotation that leaves the folder", "ATTACK/set", func(d place) {
-		d.put("set/wnids.txt", []byte("n01\n"))
-		d.put("set/val/val_annotations.txt", []byte("../../a.png\tn01\t0\n"))
-	}},
 }
 
 var badConfigs = []bad{
-	{"aliases that multiply", "RUN", func(d place) { d.put("c.yaml", []byte("a: &a [x, x]\nb: &b [*a, *a]\n")) }},
-	{"a thousand levels", "RUN", func(d place) { d.put("c.yaml", bytes.Repeat([]byte("["), 1000)) }},
-	{"two documents", "RUN", func(d place) { d.put("c.yaml", []byte("version: 1\n---\nversion: 1\n")) }},
-	{"bytes as a config", "RUN", func(d place) { d.put("c.yaml", d.file(robustModel)[:4000]) }},
 	{"2 MiB of config", "RUN", func(d place) { d.put("c.yaml", bytes.Repeat([]byte("#"), 2<<20)) }},
 	{"a pipe as a config", "RUN", func(d place) { d.pipe("c.yaml") }},
 	{"a folder as a config", "RUN", func(d place) { d.put("c.yaml/file", nil) }},
@@ -298,12 +199,6 @@ var badConfigs = []bad{
 var badResults = []bad{
 	{"results of ten thousand levels", "report DIR/run --out DIR/out", func(d place) {
 		d.put("run/results.json", bytes.Repeat([]byte("["), 20_000))
-	}},
-	{"results of a version to come", "report DIR/run --out DIR/out", func(d place) {
-		d.put("run/results.json", []byte(`{"schema": "selfheal.results/9"}`))
-	}},
-	{"a verdict too few", "report DIR/run --out DIR/out", func(d place) {
-		d.run(func(f *result.File) { f.Cells[2].Verdicts = f.Cells[2].Verdicts[1:] })
 	}},
 	{"a pipe as results", "report DIR/run --out DIR/out", func(d place) { d.pipe("run/results.json") }},
 	{"a broken record", "report DIR/run --out DIR/out", func(d place) {
@@ -318,14 +213,6 @@ var badResults = []bad{
 		d.run(func(*result.File) {})
 		d.put("run/gallery.json", []byte(`{"schema": "selfheal.gallery/1", "config_sha256": "ab", "cases": []}`))
 	}},
-	{"a baseline with a key twice", "check --baseline DIR/base.json DIR/run", func(d place) {
-		d.run(func(*result.File) {})
-		d.edit("base.json", `"seed"`, `"seed": 1, "seed"`)
-	}},
-	{"a baseline whose verdicts disagree", "check --baseline DIR/base.json DIR/run", func(d place) {
-		d.run(func(*result.File) {})
-		d.edit("base.json", "1111", "0111")
-	}},
 	{"a baseline of 300 MiB", "check --baseline DIR/base.json DIR/run", func(d place) {
 		d.run(func(*result.File) {})
 		must.Do(d.t, os.Truncate(d.at("base.json"), 300<<20))
@@ -333,23 +220,11 @@ var badResults = []bad{
 }
 
 var badArrays = []bad{
-	{"adversarial images cut short", "VERIFY/a.npy", func(d place) {
-		d.config()
-		d.put("a.npy", npy("<f4", "12, 3, 32, 32", make([]byte, 4000)))
-	}},
-	{"adversarial images as bytes", "VERIFY/a.npy", func(d place) {
-		d.config()
-		d.put("a.npy", npy("|u1", "12, 3, 32, 32", make([]byte, 12*3072)))
-	}},
 	{"adversarial images of another shape", "VERIFY/a.npy", func(d place) {
 		d.config()
 		var b bytes.Buffer
 		must.Do(d.t, dataset.WriteNPY(&b, []int{12, 3072}, slices.Values([][]float32{make([]float32, 12*3072)})))
 		d.put("a.npy", b.Bytes())
-	}},
-	{"a Python pickle", "VERIFY/a.npy", func(d place) {
-		d.config()
-		d.put("a.npy", npy("|O", "1,", []byte("\x80\x03.")))
 	}},
 }
 

@@ -19,11 +19,9 @@ import (
 )
 
 type initFlags struct {
-	dataFlags
+	labelledFlags
 	preprocessFlags
-	form     outputForm
 	fit, out string
-	limit    int
 }
 
 func initCommand(g *globals) *cobra.Command {
@@ -44,10 +42,8 @@ With --fit there is a control as well, which heals the network while it runs, on
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, g, args[0]) },
 	}
 	to := flags{c}
-	f.dataFlags.add(to)
+	f.labelledFlags.add(to, "images that the model is asked about, and that the config scores")
 	f.preprocessFlags.add(to)
-	f.form.add(to)
-	to.whole(&f.limit, "limit", 1000, "images that the model is asked about, and that the config scores")
 	to.text(&f.fit, "fit", "", "clean training images, in the format of --data, to fit a control to", anyFile)
 	to.output(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
 	to.force()
@@ -152,27 +148,18 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if f.form.label && f.fit != "" {
 		return usage("--fit trains through logits, and a model of --label gives none")
 	}
-	if f.limit < 1 {
-		return usage("--limit must be a whole number from 1 up, not %d", f.limit)
+	network, scored, err := f.keys(model, &f.preprocessFlags)
+	if err != nil {
+		return err
 	}
 	to, err := g.file(f.out, "config")
 	if err != nil {
 		return err
 	}
-	images, err := f.images()
-	if err != nil {
-		return usage("%w", err)
-	}
-	taken, err := f.taken(f.form)
-	if err != nil {
-		return usage("%w", err)
-	}
 	if err := g.runtime(c, config.Runtime{}); err != nil {
 		return err
 	}
-	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
 	var transform config.Keys // it gives images of other sizes the model's size
-	scored := append(slices.Clip(images), key("limit", f.limit, "--limit"))
 	tried, err := ask(c, network, scored)
 	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
 		if size := f.side(model); size > 0 {
@@ -198,7 +185,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		about.Suites["full"] = "full-linf, full-l2"
 	}
 	if f.fit != "" {
-		if about.Fit, err = f.fitted(network[:1], slices.Concat(images, transform)); err != nil {
+		if about.Fit, err = f.fitted(network[:1], slices.Concat(scored[:len(scored)-1], transform)); err != nil {
 			return err
 		}
 		if about.Training = "train"; about.Images == about.Training {
@@ -252,18 +239,19 @@ func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err e
 	if m := cfg.Models[0]; m.Scale == 0 && m.Mean == nil {
 		return open.TryPreprocessing(c.Context(), cfg)
 	}
-	given, advice, err := open.Examine(c.Context(), cfg, named(cfg.Models[0].Path, "model"))
+	given, advice, err := open.Examine(c.Context(), cfg, cfg.Models[0].Name)
 	if advice != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "selfheal: %s\n", advice)
 	}
 	return []open.Tried{given}, err
 }
 
-// asked makes a config of a network and images.
+// asked makes a config of a network, whose path comes first, and images.
 func asked(network, images config.Keys) (*config.Config, error) {
-	suite := config.Keys{key("dataset", "d", ""), key("models", []string{"m"}, ""), key("attacks", []string{}, "")}
+	name := named(network[0].Value.(string), "model")
+	suite := config.Keys{key("dataset", "d", ""), key("models", []string{name}, ""), key("attacks", []string{}, "")}
 	cfg, err := config.Make(config.Keys{key("version", config.Version, ""),
-		key("datasets", config.Keys{key("d", images, "")}, ""), key("models", config.Keys{key("m", network, "")}, ""),
+		key("datasets", config.Keys{key("d", images, "")}, ""), key("models", config.Keys{key(name, network, "")}, ""),
 		key("suites", config.Keys{key("s", suite, "")}, "")}, config.Folder("."))
 	if err != nil {
 		return nil, usage("%w", err)

@@ -162,7 +162,7 @@ func quantity(n int64) string {
 }
 
 func (m *modelInfo) write(c *cobra.Command) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := columns(c.OutOrStdout())
 	fmt.Fprintf(w, "model\t%s\nopset\t%d\n", m.Model, m.Opset)
 	for _, notice := range m.Notices {
 		fmt.Fprintf(w, "notice\t%s\n", notice)
@@ -229,13 +229,9 @@ func inspectCommand(g *globals) *cobra.Command {
 gradient rule, the chain of segments between the default block boundaries, and
 every tensor at which it can be cut. Operators that can't be opened or
 differentiated are named node by node; the exit code is then 2.`,
-		Example: "  selfheal inspect model.onnx\n  selfheal inspect --json a.onnx b.onnx       # exact numbers",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("inspect takes one model or more; see %s --help", c.CommandPath())
-			}
-			return nil
-		},
+		Example: "  selfheal inspect model.onnx\n" +
+			"  selfheal inspect --json a.onnx b.onnx       # exact numbers",
+		Args:              atLeastOne("one model or more"),
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			all := []*modelInfo{}

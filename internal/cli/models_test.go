@@ -8,66 +8,28 @@ import (
 	"testing"
 	"unicode"
 
-	"google.golang.org/protobuf/proto"
-
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 )
-
-// modelFile writes an ONNX file with the given nodes on images of 3×32×32; the output is y, [N, 10].
-func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ...*pb.TensorProto) string {
-	t.Helper()
-	port := func(name string, dims ...int64) *pb.ValueInfoProto {
-		n := &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}
-		shape := &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{{Value: n}}}
-		for _, d := range dims {
-			size := &pb.TensorShapeProto_Dimension_DimValue{DimValue: d}
-			shape.Dim = append(shape.Dim, &pb.TensorShapeProto_Dimension{Value: size})
-		}
-		tensor := &pb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape}
-		return &pb.ValueInfoProto{Name: proto.String(name),
-			Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: tensor}}}
-	}
-	model := &pb.ModelProto{
-		IrVersion: proto.Int64(8),
-		OpsetImport: []*pb.OperatorSetIdProto{
-			{Domain: proto.String(""), Version: proto.Int64(16)},
-			{Domain: proto.String("com.acme"), Version: proto.Int64(2)},
-		},
-		Graph: &pb.GraphProto{Name: proto.String("test"), Node: nodes, Initializer: initializers,
-			Input: []*pb.ValueInfoProto{port("x", 3, 32, 32)}, Output: []*pb.ValueInfoProto{port("y", 10)}},
-	}
-	path := filepath.Join(t.TempDir(), name)
-	put(t, path, must.Get(proto.Marshal(model))(t))
-	return path
-}
-
-func node(op, name, inputs, outputs string, attributes ...*pb.AttributeProto) *pb.NodeProto {
-	n := &pb.NodeProto{OpType: proto.String(op), Input: strings.Fields(inputs), Output: strings.Fields(outputs),
-		Attribute: attributes}
-	if name != "" {
-		n.Name = proto.String(name)
-	}
-	return n
-}
 
 // Every command that takes a model refuses one whose operators it does not know
 // with one message, which names each node, and exit code 2.
 func TestUnsupportedModel(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	custom := node("Warp", "", "b", "c")
-	custom.Domain = proto.String("com.acme")
-	branch := &pb.AttributeProto{Name: proto.String("then_branch"), Type: pb.AttributeProto_GRAPH.Enum(),
-		G: &pb.GraphProto{}}
-	path := modelFile(t, "grid.onnx", []*pb.NodeProto{
-		node("Relu", "first", "x", "a"), node("GridSample", "/a/GridSample", "a x", "b"), custom,
-		node("GridSample", "/b/GridSample", "c x", "d"), node("If", "choice", "d", "e", branch),
-		node("Flatten", "", "e", "f"), node("MatMul", "", "f w", "y"),
-	}, &pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{3072, 10},
-		FloatData: make([]float32, 30720)})
+	f := onnxtest.New(16, -1, 3, 32, 32).Node("Relu x → a; GridSample a x → b; Warp@com.acme b → c; " +
+		"GridSample c x → d; If d → e; w[3072,10]=0.0; Flatten e → f; MatMul f w → y")
+	f.OpsetImport = append(f.OpsetImport, &pb.OperatorSetIdProto{Domain: new("com.acme"), Version: new(int64(2))})
+	for i, name := range map[int]string{1: "/a/GridSample", 3: "/b/GridSample", 4: "choice"} {
+		f.Graph.Node[i].Name = &name
+	}
+	f.Graph.Node[4].Attribute = []*pb.AttributeProto{{Name: new("then_branch"),
+		Type: pb.AttributeProto_GRAPH.Enum(), G: &pb.GraphProto{}}}
+	path := filepath.Join(t.TempDir(), "grid.onnx")
+	put(t, path, f.Bytes(-1, 10))
 	names := []string{
 		`GridSample (operator set 16) at node 1 "/a/GridSample", node 3 "/b/GridSample"`,
 		`com.acme.Warp (version 2 of com.acme) at node 2 "c"`,
@@ -93,11 +55,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 		if code != want || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d\n%s", args, code, stderr)
 		}
-		for _, n := range names {
-			if !strings.Contains(message, n) {
-				t.Errorf("%s: %q does not name %q", args, message, n)
-			}
-		}
+		must.Have(t, message, names...)
 		if args[0] != "inspect" {
 			continue
 		}
@@ -108,14 +66,9 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 			}
 			continue
 		}
-		for _, want := range []string{"opset", "x [N 3 32 32]", "Relu ×1", "not supported",
-			"node 3 \"/b/GridSample\"\n"} {
-			if !strings.Contains(stdout, want) {
-				t.Errorf("%s: no %q in\n%s", args, want, stdout)
-			}
-		}
-		if len(args) == 3 && !strings.Contains(stdout, "cut tensor") {
-			t.Errorf("the second model is missing in\n%s", stdout)
+		must.Have(t, stdout, "opset", "x [N 3 32 32]", "Relu ×1", "not supported", "node 3 \"/b/GridSample\"\n")
+		if len(args) == 3 { // the second model
+			must.Have(t, stdout, "cut tensor")
 		}
 	}
 }
@@ -124,13 +77,12 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	half := &pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{3072, 10},
-		RawData: bytes.Repeat([]byte{0x66, 0x2e}, 30720)}
-	scale := &pb.TensorProto{Name: proto.String("s"), DataType: proto.Int32(1), FloatData: []float32{1. / 255}}
-	path := modelFile(t, "half.onnx", []*pb.NodeProto{
-		node("QuantizeLinear", "", "x s", "q"), node("DequantizeLinear", "", "q s", "d"),
-		node("Flatten", "", "d", "f"), node("MatMul", "", "f w", "y"),
-	}, half, scale)
+	f := onnxtest.New(16, -1, 3, 32, 32).Tensor(&pb.TensorProto{Name: new("w"), DataType: new(int32(10)),
+		Dims: []int64{3072, 10}, RawData: bytes.Repeat([]byte{0x66, 0x2e}, 30720)}).
+		Tensor(onnxtest.FloatTensor("s", nil, 1./255)).
+		Node("QuantizeLinear x s → q; DequantizeLinear q s → d; Flatten d → f; MatMul f w → y")
+	path := filepath.Join(t.TempDir(), "half.onnx")
+	put(t, path, f.Bytes(-1, 10))
 	out := t.TempDir()
 	for _, args := range [][]string{
 		{"inspect", path}, {"split", path, "--out", out}, {"grad", path, "--out", filepath.Join(out, "g.onnx")},
@@ -175,9 +127,7 @@ func TestNamesDoNotSteerTheTerminal(t *testing.T) {
 		{"split", path, "--out", dir}, {"split", path, "--out", dir, "--at", "nowhere"},
 	} {
 		_, stdout, stderr := call(args...)
-		if !strings.Contains(stdout+stderr, `\u001b]0;owned\u0007`) {
-			t.Errorf("%s: the name is not there:\n%s%s", args, stdout, stderr)
-		}
+		must.Have(t, stdout+stderr, `\u001b]0;owned\u0007`)
 		if strings.ContainsFunc(stdout+stderr, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
 			t.Errorf("%s: a control character in\n%q", args, stdout+stderr)
 		}

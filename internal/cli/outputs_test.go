@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -21,6 +20,12 @@ import (
 var unwritten = map[string]string{
 	"submit out": "it needs a scheduler; what it merges goes where a run's results do",
 }
+
+// atWork lists the paths that exist in a verb's output folder only while it works.
+var atWork = map[string][]string{"attack": {"selfheal-journal"}, "report": {"selfheal-journal"},
+	"run": {"selfheal-journal", "selfheal-journal/plan.json", "selfheal-journal/journal",
+		"selfheal-journal/records.jsonl", "selfheal-journal/results.json", "selfheal-journal/gallery.json",
+		"selfheal-journal/adversarial", ".selfheal-journal-gone"}}
 
 // appended lists outputs that are appended to a user's file.
 var appended = map[string]bool{"check markdown": true}
@@ -56,6 +61,13 @@ func TestOutputsReplaceNothing(t *testing.T) {
 					t.Error("no call writes it")
 				}
 			})
+		}
+		if c.Name() == "run" {
+			for _, more := range []string{" --shard 1/2", " --set save_adversarial=true"} {
+				o := outputCall{w, c, "out", callings["run"][0] + more}
+				made, code, _ := o.makes(t)
+				o.replaces(t, code, slices.Sorted(maps.Keys(made)))
+			}
 		}
 	}
 }
@@ -97,31 +109,30 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// in calls the program in a folder that was prepared.
-func (o outputCall) in(t *testing.T, dir string, args ...string) (code int, stderr string) {
-	t.Chdir(dir)
-	defer t.Chdir(o.dir)
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(o.calls, "cache"))
-	var out, err bytes.Buffer
-	code = whole(context.Background(), o.world, args, &out, &err)
-	return code, err.String()
+// output is the path of the output of an [outputCall], a file or a folder.
+const output = "made"
+
+// makes returns the files that the call makes in a new folder.
+func (o outputCall) makes(t *testing.T) (made map[string]string, code int, stderr string) {
+	dir := o.folder(t, o.args(output))
+	before := contents(t, dir)
+	code, stderr = o.in(t, dir, o.args(output)...)
+	made = contents(t, dir)
+	maps.DeleteFunc(made, func(name, _ string) bool {
+		_, there := before[name]
+		return there || name != output && !strings.HasPrefix(name, output+"/")
+	})
+	return made, code, stderr
 }
 
 // try reports whether the call writes to the output.
 func (o outputCall) try(t *testing.T) bool {
-	const path = "made"
-	dir := o.folder(t, o.args(path))
-	before := contents(t, dir)
-	code, stderr := o.in(t, dir, o.args(path)...)
-	made := contents(t, dir)
-	maps.DeleteFunc(made, func(name, _ string) bool {
-		_, there := before[name]
-		return there || name != path && !strings.HasPrefix(name, path+"/")
-	})
+	made, code, stderr := o.makes(t)
 	if len(made) == 0 {
 		return false
 	}
-	if again, stderr := o.in(t, dir, o.args(path)...); again != code {
+	dir := filepath.Join(o.calls, "folder")
+	if again, stderr := o.in(t, dir, o.args(output)...); again != code {
 		t.Errorf("%s: exit %d, and %d where it has written before\n%s", o.line, code, again, stderr)
 	}
 	if code > exitInconclusive {
@@ -134,13 +145,13 @@ func (o outputCall) try(t *testing.T) bool {
 		}
 	}
 	for _, name := range some {
-		o.refuses(t, path, "a user's "+name, func(dir string) { put(t, filepath.Join(dir, name), []byte("mine")) })
+		o.refuses(t, output, "a user's "+name, func(dir string) { put(t, filepath.Join(dir, name), []byte("mine")) })
 	}
-	dir = o.folder(t, o.args(path))
+	dir = o.folder(t, o.args(output))
 	for _, name := range some {
 		put(t, filepath.Join(dir, name), []byte("mine"))
 	}
-	if forced, stderr := o.in(t, dir, o.args(path, "--force")...); forced != code {
+	if forced, stderr := o.in(t, dir, o.args(output, "--force")...); forced != code {
 		t.Errorf("%s: forced: exit %d, not %d\n%s", o.line, forced, code, stderr)
 	}
 	for _, name := range some {
@@ -156,18 +167,65 @@ func (o outputCall) try(t *testing.T) bool {
 			must.Do(t, os.Symlink(filepath.Join(dir, "kept", name), at))
 		}
 	}
-	o.refuses(t, path, "links", links)
-	if made[path] != "" {
-		dangling := func(dir string) { must.Do(t, os.Symlink(filepath.Join(dir, "absent"), filepath.Join(dir, path))) }
-		o.refuses(t, path, "a link to nothing", dangling)
+	o.refuses(t, output, "links", links)
+	if !appended[o.verb.Name()+" "+o.flag] {
+		o.replaces(t, code, slices.Sorted(maps.Keys(made)))
+	}
+	if made[output] != "" {
+		dangling := func(dir string) {
+			must.Do(t, os.Symlink(filepath.Join(dir, "absent"), filepath.Join(dir, output)))
+		}
+		o.refuses(t, output, "a link to nothing", dangling)
 		for _, input := range o.inputs(t) {
 			o.refuses(t, input, "the input "+input, func(string) {})
 			o.refuses(t, input, "the input "+input+", forced", func(string) {}, "--force")
-			linked := func(dir string) { must.Do(t, os.Link(filepath.Join(dir, input), filepath.Join(dir, path))) }
-			o.refuses(t, path, "another name of the input "+input, linked)
+			linked := func(dir string) { must.Do(t, os.Link(filepath.Join(dir, input), filepath.Join(dir, output))) }
+			o.refuses(t, output, "another name of the input "+input, linked)
 		}
 	}
 	return true
+}
+
+// replaces checks that a forced call writes its files in the place of links, be these in the place of files or of
+// folders, and leaves what they lead to.
+func (o outputCall) replaces(t *testing.T, want int, made []string) {
+	t.Helper()
+	names := slices.Clone(made)
+	for _, name := range atWork[o.verb.Name()] {
+		names = append(names, output+"/"+name)
+	}
+	var folders []string
+	for _, name := range names {
+		if in := filepath.Dir(name); in != "." && in != output {
+			folders = lists.Once(folders, in)
+		}
+	}
+	for _, linked := range [][]string{names, folders} {
+		dir := o.folder(t, o.args(output))
+		for _, name := range linked {
+			kept := filepath.Join(dir, "kept", strings.NewReplacer("/", "+", ".", "").Replace(name))
+			if slices.Equal(linked, folders) {
+				put(t, filepath.Join(kept, "file"), []byte("kept"))
+			} else if put(t, kept, []byte("kept")); slices.Contains(folders, name) {
+				continue
+			}
+			must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+			must.Do(t, os.Symlink(kept, filepath.Join(dir, name)))
+		}
+		before := contents(t, filepath.Join(dir, "kept"))
+		code, stderr := o.in(t, dir, o.args(output, "--force")...)
+		if now := contents(t, filepath.Join(dir, "kept")); code != want || !maps.Equal(now, before) {
+			t.Errorf("%s: exit %d; behind links %v were %v\n%s", o.line, code, now, before, stderr)
+		}
+		for _, name := range made {
+			if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%s: %s was not written in a link's place: %v", o.line, name, err)
+			}
+		}
+		if folders == nil {
+			return
+		}
+	}
 }
 
 // inputs returns the files that the call reads.

@@ -87,9 +87,7 @@ func TestPaperSuitesDryRun(t *testing.T) {
 	if cells != 125 || extras != 12 || len(found) > 0 {
 		t.Errorf("%d cells and %d extras, want 125 and 12; besides the paper's: %v", cells, extras, found)
 	}
-	if !strings.Contains(text, "\n262 cells; attacks: at most ") {
-		t.Error("the cells don't sum up to 262")
-	}
+	must.Have(t, text, "\n262 cells; attacks: at most ")
 	if t.Failed() {
 		t.Log("\n" + text)
 	}
@@ -140,9 +138,7 @@ func TestPaperSuitesMissing(t *testing.T) {
 	}
 	for _, c := range commands {
 		for _, flag := range regexp.MustCompile(`--\S+`).FindAllString(c, -1) {
-			if !strings.Contains(scripts, `"`+flag+`"`) {
-				t.Errorf("%s: train.py has no %s", c, flag)
-			}
+			must.Have(t, scripts, `"`+flag+`"`)
 		}
 		architecture := strings.Fields(c)[3]
 		if _, err := os.Stat(filepath.Join(root, "models/zoo/skeletons", architecture+".onnx")); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -77,8 +76,6 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
 			}
-			f.bare.dataFlags = dataFlags{data: ".", format: "image-folder"} // opens no data set of the config
-			f.bare.norm, f.bare.epsilon = "linf", "1"
 			cfg, err := f.load(c, g, model)
 			if err != nil {
 				return err
@@ -155,14 +152,13 @@ func (f *dataFlags) namesOf(u *open.Model) (func(class int) string, error) {
 // pictures reads PNG, JPEG and WebP files.
 func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
 	err error) {
-	shaping, err := f.shaping()
+	transform, err := f.transform()
 	if err != nil {
 		return nil, nil, err
 	}
 	var all [][]float32
 	for _, path := range paths {
-		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path), u.Net.Shape().C,
-			shaping.Transform)
+		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path), u.Net.Shape().C, transform)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -177,9 +173,9 @@ func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, 
 // size returns the shape of the images, or of the first picture file.
 func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
 	if len(pictures) > 0 {
-		by, err := f.shaping()
+		transform, err := f.transform()
 		if err == nil {
-			_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), 0, by.Transform)
+			_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), 0, transform)
 		}
 		return shape, err
 	}
@@ -196,7 +192,7 @@ func (f *dataFlags) spec() (spec dataset.Spec, err error) {
 	if err != nil {
 		return spec, err
 	}
-	cfg, err := asked(config.Keys{key("path", "any.onnx", "")}, images)
+	cfg, err := asked(config.Keys{key("path", "none", "")}, images)
 	if err != nil {
 		return spec, err
 	}
@@ -244,16 +240,16 @@ func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	columns := []string{"image"}
+	w := columns(c.OutOrStdout())
+	head := []string{"image"}
 	if list[0].Label != nil {
-		columns = append(columns, "label")
+		head = append(head, "label")
 	}
-	columns = append(columns, "predicted", "margin")
+	head = append(head, "predicted", "margin")
 	if list[0].HealedPredicted != nil {
-		columns = append(columns, "healed", "healed margin")
+		head = append(head, "healed", "healed margin")
 	}
-	fmt.Fprintln(w, strings.Join(columns, "\t"))
+	fmt.Fprintln(w, strings.Join(head, "\t"))
 	for _, p := range list {
 		row := []string{fmt.Sprint(p.Image)}
 		if p.Label != nil {

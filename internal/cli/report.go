@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,13 +32,10 @@ radar plots are rendered from the numbers that it prints.`,
 			"  selfheal report part1 part2 part3 --out results    # the folders of three shards\n" +
 			"  selfheal report --published --out paper",
 		Args: func(c *cobra.Command, args []string) error {
-			if published && len(args) > 0 {
+			switch {
+			case published && len(args) > 0:
 				return usage("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())
-			}
-			if published {
-				return nil
-			}
-			if len(args) == 0 {
+			case !published && len(args) == 0:
 				return exactly(1, "the folder of a run, or those of its shards")(c, args)
 			}
 			return nil
@@ -80,10 +76,7 @@ func (g *globals) reportTo(dir string) atomicfile.Output {
 func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 	var shards []string
 	for _, dir := range dirs {
-		found, err := shard.Find(dir)
-		if err != nil {
-			return err
-		}
+		found := shard.Find(dir)
 		if len(found) == 0 && len(dirs) > 1 {
 			return usage("%s holds no shards: several folders are merged, those of the shards of one run; selfheal "+
 				"compare puts several runs beside each other", dir)
@@ -92,25 +85,27 @@ func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 	}
 	if len(shards) > 0 {
 		_, err := shard.Merge(c.Context(), shards, run.Options{Out: out, Rule: g.rule, Progress: g.progress(c),
-			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(out), file, out) }})
+			Report: g.render(c, out, out)})
 		return err
 	}
 	file, err := readResults(dirs[0])
 	if err != nil {
 		return err
 	}
-	return render(c.Context(), g.reportTo(out), file, dirs[0])
+	return g.render(c, dirs[0], out)(file)
 }
 
-// render writes the reports of a run, with the records in a folder.
-func render(ctx context.Context, to atomicfile.Output, file *result.File, from string) error {
-	theory, err := theoryOf(ctx, file)
-	records, unreadable := recordsOf(from)
-	werr := reports.Write(to, file, records, theory)
-	if rerr := unreadable(); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		return rerr
+// render returns a function that writes the reports of a run, with the records in a folder, to another or the same.
+func (g *globals) render(c *cobra.Command, from, to string) func(*result.File) error {
+	return func(file *result.File) error {
+		theory, err := theoryOf(c.Context(), file)
+		records, unreadable := recordsOf(from)
+		werr := reports.Write(g.reportTo(to), file, records, theory)
+		if rerr := unreadable(); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			return rerr
+		}
+		return cmp.Or(werr, err)
 	}
-	return cmp.Or(werr, err)
 }
 
 // recordsOf reads a run's records.jsonl lazily. failed returns the error that ended the reading.

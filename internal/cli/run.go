@@ -19,19 +19,62 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
-	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
-type runFlags struct {
+// planFlags choose suites of a config, and how they are computed.
+type planFlags struct {
 	scaleFlags
 	providerFlags
+	config       string
+	suites, sets []string
+}
+
+func (f *planFlags) add(to flags, g *globals) {
+	to.config(&f.config)
+	f.scaleFlags.addConfigs(to)
+	f.providerFlags.add(to, "the config's")
+	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
+		g.ofConfig(suiteNames, 0))
+	to.sets(&f.sets, g, "attacks.NAME.key=value")
+}
+
+// load reads the config and plans its suites.
+func (f *planFlags) load(c *cobra.Command, g *globals) (*config.Config, *plan.Plan, error) {
+	f.sets = append(f.sets, f.providerFlags.sets()...)
+	cfg, err := g.loadConfig(f.config, f.sets)
+	if err != nil {
+		return nil, nil, usage("%w", err)
+	}
+	p, err := f.plan(c, cfg, f.suites)
+	return cfg, p, err
+}
+
+// missing returns the error about files that a plan needs and that are not there, after listing them.
+func (f *planFlags) missing(c *cobra.Command, p *plan.Plan) error {
+	missing := p.Missing(f.fit())
+	if len(missing) == 0 {
+		return nil
+	}
+	fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
+	return missingFiles(p.Config, missing)
+}
+
+// fit returns the start of the command that fits a control; the control's name follows it.
+func (f *planFlags) fit() string {
+	if f.config != "" {
+		return "selfheal fit --config " + f.config + " --control "
+	}
+	return "selfheal fit --control "
+}
+
+type runFlags struct {
+	planFlags
 	outputFlags
-	config              string
-	suites, sets, rates []string
+	rates               []string
 	dryRun              bool
 	shard               string
 	attempt, keepInputs bool
@@ -56,13 +99,8 @@ command continues, and leaves a finished run as it is.`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
 	to := flags{c}
-	to.config(&f.config)
-	f.scaleFlags.addConfigs(to)
-	f.providerFlags.add(to, "the config's")
+	f.planFlags.add(to, g)
 	f.outputFlags.add(to, g)
-	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
-		g.ofConfig(suiteNames, 0))
-	to.sets(&f.sets, g, "attacks.NAME.key=value")
 	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
 		"there, the time by timed passes; attack nothing")
 	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; selfheal report merges them", noFiles)
@@ -134,11 +172,7 @@ func (b bundledFirst) Open(name string) (fs.File, error) {
 }
 
 func (f *runFlags) run(c *cobra.Command, g *globals) error {
-	cfg, err := g.loadConfig(f.config, append(f.sets, f.providerFlags.sets()...))
-	if err != nil {
-		return usage("%w", err)
-	}
-	p, err := f.plan(c, cfg, f.suites)
+	cfg, p, err := f.load(c, g)
 	if err != nil {
 		return err
 	}
@@ -149,9 +183,8 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	case f.dryRun:
 		return f.describe(c, g, cfg, p, part)
 	}
-	if missing := p.Missing(f.fit()); len(missing) > 0 {
-		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
-		return missingFiles(p.Config, missing)
+	if err := f.missing(c, p); err != nil {
+		return err
 	}
 	o := run.Options{}
 	o.KeepInputs, o.Command = f.kept(c)
@@ -196,7 +229,6 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p 
 // patience is how long passes are timed before a line says which; a variable for tests.
 var patience = 5 * time.Second
 
-// measure times a plan's passes.
 func measure(c *cobra.Command, p *plan.Plan) (*forecast.Times, error) {
 	var begun atomic.Int64 // jobs
 	defer tell(c.ErrOrStderr(), patience, func(time.Time) string {
@@ -209,14 +241,6 @@ func measure(c *cobra.Command, p *plan.Plan) (*forecast.Times, error) {
 			j.Suite.Name, j.Model.Name, n, len(p.Jobs))
 	})()
 	return forecast.Measure(c.Context(), p, pca.UserCache(), &begun)
-}
-
-// fit returns the start of the command that fits a control; the control's name follows it.
-func (f *runFlags) fit() string {
-	if f.config != "" {
-		return "selfheal fit --config " + f.config + " --control "
-	}
-	return "selfheal fit --control "
 }
 
 // describeFits describes how long the trainings take that a plan's controls still need, if nothing else is missing.
@@ -286,7 +310,7 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 		return err
 	}
 	o.Out, o.Resume, o.Rule, o.Progress, o.Cache = f.out, f.resume, g.rule, g.progress(c), pca.UserCache()
-	o.Report = func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }
+	o.Report = g.render(c, f.out, f.out)
 	if part.N > 0 {
 		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {

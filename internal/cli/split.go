@@ -9,7 +9,6 @@ import (
 	"selfheal/harness/config"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
-	"selfheal/models/onnx/simplify"
 	"selfheal/models/opened"
 	"selfheal/models/ort"
 	"selfheal/models/split"
@@ -80,11 +79,6 @@ func (p *preprocessFlags) load(c *cobra.Command, g *globals, path string) (*onnx
 	if err != nil {
 		return nil, err
 	}
-	return loadNetwork(c, g, path, o)
-}
-
-// loadNetwork reads a model and reports its conversions on stderr.
-func loadNetwork(c *cobra.Command, g *globals, path string, o simplify.Options) (*onnx.Graph, error) {
 	net, _, err := opened.Load(path, o, func() error { return g.runtime(c, config.Runtime{}) })
 	if err != nil {
 		return nil, err

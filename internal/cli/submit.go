@@ -12,24 +12,19 @@ import (
 	"selfheal/harness/cluster"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
-	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 )
 
-// submitFlags are the flags of submit.
 type submitFlags struct {
-	scaleFlags
-	providerFlags
-	config, out, engine string
-	suites, sets        []string
-	shards              int
-	print               bool
-	sbatch              string
-	kubernetes          cluster.Kubernetes
+	planFlags
+	out, engine string
+	shards      int
+	print       bool
+	sbatch      string
+	kubernetes  cluster.Kubernetes
 }
 
-// The values of --engine.
 const (
 	slurm      = "slurm"
 	kubernetes = "kubernetes"
@@ -59,13 +54,8 @@ submits it, and selfheal report DIR --out DIR merges its shards.`,
 	to.text(&f.engine, "engine", "", "slurm or kubernetes", words(slurm, kubernetes))
 	to.whole(&f.shards, "shards", 0, "how many parts to make of the work (default: four for each node that the "+
 		"engine can use)")
-	to.config(&f.config)
 	to.output(&f.out, "out", "", "output folder, which all machines have", folders)
-	f.scaleFlags.addConfigs(to)
-	f.providerFlags.add(to, "the config's")
-	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
-		g.ofConfig(suiteNames, 0))
-	to.sets(&f.sets, g, "attacks.NAME.key=value")
+	f.planFlags.add(to, g)
 	to.on(&f.print, "print", "print what the engine would be given, and submit nothing")
 	to.text(&f.sbatch, "sbatch", "", "options for sbatch: \"--partition=gpu --time=4:00:00 --gres=gpu:1\"", noFiles)
 	k := &f.kubernetes
@@ -98,18 +88,12 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if c.Flag("shards").Changed && !(plan.Shard{I: 1, N: f.shards}).Valid() {
 		return usage("--shards N: N must be from 1 to %d, got %d", plan.MaxShards, f.shards)
 	}
-	f.sets = append(f.sets, f.providerFlags.sets()...)
-	cfg, err := g.loadConfig(f.config, f.sets)
-	if err != nil {
-		return usage("%w", err)
-	}
-	p, err := f.plan(c, cfg, f.suites)
+	cfg, p, err := f.load(c, g)
 	if err != nil {
 		return err
 	}
-	if missing := p.Missing("selfheal fit --config " + f.config + " --control "); len(missing) > 0 {
-		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
-		return missingFiles(p.Config, missing)
+	if err := f.missing(c, p); err != nil {
+		return err
 	}
 	if f.out, err = filepath.Abs(f.out); err != nil {
 		return err
@@ -170,7 +154,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	_, err = shard.Submit(c.Context(), p, shard.SubmitOptions{Engine: engine, EngineName: f.engine,
 		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Rule: g.rule,
 			Progress: g.progress(c), Cache: pca.UserCache(), Command: commandLine(c),
-			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }}})
+			Report: g.render(c, f.out, f.out)}})
 	if err == nil {
 		g.printTables(c, f.out)
 	}

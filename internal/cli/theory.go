@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +14,9 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/reports"
 )
+
+// runTheory is replaced in tests, which share its results.
+var runTheory = theory.Run
 
 func theoryCommand(g *globals) *cobra.Command {
 	var out string
@@ -36,7 +38,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 				return err
 			}
 			o.Progress = g.progress(c).Experiment
-			r, err := theory.Run(c.Context(), o)
+			r, err := runTheory(c.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -69,10 +71,9 @@ func concludeTheory(w io.Writer, r *theory.Result, to atomicfile.Output) error {
 	return err
 }
 
-// printChecks prints the table of checks.
 func printChecks(w io.Writer, checks []theory.Check) error {
 	var sb strings.Builder
-	t := tabwriter.NewWriter(&sb, 0, 0, 2, ' ', 0)
+	t := columns(&sb)
 	part := ""
 	for _, c := range checks {
 		if c.Part != part {
@@ -107,7 +108,7 @@ func theoryOf(ctx context.Context, f *result.File) (*reports.Theory, error) {
 	if f.Theory == nil {
 		return nil, nil
 	}
-	r, err := theory.Run(ctx, theory.Options{Seed: f.Theory.Seed})
+	r, err := runTheory(ctx, theory.Options{Seed: f.Theory.Seed})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -93,7 +92,14 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := f.load(c, g, model)
+	var cfg *config.Config
+	if model != "" {
+		f.model = named(model, "model")
+		f.bare.attack, f.bare.seeds = "pgd", 1 // stands for any attack in a norm
+		cfg, err = f.bare.parse(model)
+	} else {
+		cfg, err = f.load(c, g, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -202,7 +208,7 @@ func (g *globals) planOf(ctx context.Context, file *result.File) (p *plan.Plan, 
 }
 
 func printReviewed(c *cobra.Command, all []run.Reviewed) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := columns(c.OutOrStdout())
 	fmt.Fprintln(w, strings.Join([]string{"suite", "model", "defense", "attack", "epsilon", "images", "largest norm",
 		"outside", "robust accuracy", "other verdicts"}, "\t"))
 	for _, r := range all {
@@ -220,7 +226,7 @@ func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 const mostListed = 10
 
 func printVerification(c *cobra.Command, v *judge.Verification) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := columns(c.OutOrStdout())
 	fmt.Fprintf(w, "dataset\t%s\nmodel\t%s\n", v.Dataset, v.Model)
 	if v.Defense != cell.None {
 		fmt.Fprintf(w, "control\t%s\n", v.Defense)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -134,7 +133,7 @@ func recipes() ([]string, error) {
 }
 
 func (v version) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := columns(out)
 	row := func(name string, words ...string) { fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(words, ", ")) }
 	row("selfheal", v.Selfheal)
 	commit := cmp.Or(v.Commit, v.Module, "not recorded")

@@ -11,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -43,12 +44,8 @@ func TestVersion(t *testing.T) {
 	}
 	text := done(t, "version")
 	r := v.ONNXRuntime
-	for _, part := range append(want, "selfheal      "+v.Selfheal, v.Go+" "+v.OS+"/"+v.Arch,
-		r.Version+", "+r.Origin+", "+r.Library, "selfheal.results/1") {
-		if !strings.Contains(text, part) {
-			t.Errorf("the text lacks %q:\n%s", part, text)
-		}
-	}
+	must.Have(t, text, append(want, "selfheal      "+v.Selfheal, v.Go+" "+v.OS+"/"+v.Arch,
+		r.Version+", "+r.Origin+", "+r.Library, "selfheal.results/1")...)
 }
 
 func TestVersionOfACheckout(t *testing.T) {

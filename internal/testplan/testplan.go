@@ -64,6 +64,34 @@ suites:
     attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
 `
 
+// Resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box suite and one of
+// transfer, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
+// solver study whose images a later suite needs too.
+const Resumed = Bundled + `
+seeds: 2
+default_suites: [given, through, carried]
+save_adversarial: true
+controls:
+  msa:
+    solver: {method: msa, outer: 1, inner: 2}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+  linear:
+    solver: {method: greedy}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
+attacks:
+  aa: {kind: autoattack, version: custom, norm: linf, epsilon: 6/255, components: [apgd-ce, fab-t, square],
+       steps: 4, targets: 2, queries: 30}
+  pgd: {kind: pgd, norm: l2, epsilon: 0.4, steps: 4}
+  smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.1], sigma: 0.12, n0: 10, n: 50, alpha: 0.05}
+suites:
+  given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa, smooth],
+          solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
+  through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd, smooth],
+            mode: whitebox-through}
+  carried: {dataset: test, models: [robust, standard], controls: [linear], attacks: [pgd, smooth],
+            mode: transfer}
+`
+
 // Config parses a config and selects suites of it, or the default ones if none is named.
 func Config(t testing.TB, fsys fs.FS, text string, suites []string, sets ...string) *config.Config {
 	t.Helper()
@@ -80,6 +108,20 @@ func Plan(t testing.TB, text string, workers, batch int, sets ...string) *plan.P
 	cfg := Config(t, Repository(t), text, nil, sets...)
 	cfg.Runtime.Workers, cfg.Runtime.Batch = workers, batch
 	return must.Get(plan.New(cfg))(t)
+}
+
+// Many returns the plan of a config whose data set test has n images, which repeat.
+func Many(t testing.TB, n int, text string, sets ...string) *plan.Plan {
+	t.Helper()
+	records := must.Get(os.ReadFile(filepath.Join(testinput.Root(t), "models/zoo/shapes10/train.bin")))(t)
+	path := filepath.Join(t.TempDir(), "many.bin")
+	f := must.Get(os.Create(path))(t)
+	for written := 0; written < n*3073; written += len(records) {
+		must.Get(f.Write(records))(t)
+	}
+	must.Do(t, f.Close())
+	return Plan(t, text, 0, 64,
+		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
 }
 
 // Archive writes an archive of n images of this shape, alternately of classes 0 and 1; those of class 1 are brighter.

@@ -1,4 +1,4 @@
-package harness_test
+package shard_test
 
 import (
 	"bytes"
@@ -26,9 +26,34 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
+	"selfheal/internal/sameend"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 )
+
+func TestMain(m *testing.M) { testinput.RunMain(m) }
+
+// sameEnd fails the test unless two runs have the same results.
+func sameEnd(t *testing.T, name, want, got string) {
+	t.Helper()
+	if err := sameend.Check(want, got); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// attacking returns a context that ends when a run whose progress it receives has attacked images.
+func attacking(t *testing.T) (context.Context, *progress.Progress) {
+	ctx, stop := context.WithCancel(t.Context())
+	return ctx, progress.New(lineWriter(func(line string) {
+		if strings.Contains(line, "attacked") {
+			stop()
+		}
+	}), progress.TextLog, false)
+}
+
+type lineWriter func(string)
+
+func (w lineWriter) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
 
 // sharded runs the shards of a plan, the last one first, and lists their folders.
 func sharded(t *testing.T, p *plan.Plan, n int) (dir string, shards []string) {
@@ -36,31 +61,32 @@ func sharded(t *testing.T, p *plan.Plan, n int) (dir string, shards []string) {
 	testinput.Runtime(t)
 	dir = t.TempDir()
 	for i := n; i > 0; i-- {
-		must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: i, N: n}, false, run.Options{Out: dir}))
+		must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: i, N: n}, false, run.Options{Out: dir,
+			Command: []string{"selfheal", "run", "--shard", "1/2", "--attempt", "--shard=1/2", "-q"}}))
 	}
-	return dir, must.Get(shard.Find(dir))(t)
+	return dir, shard.Find(dir)
 }
 
 // shardContinued continues a shard, and returns its lines of progress.
 func shardContinued(t *testing.T, p *plan.Plan, s plan.Shard, attempt bool, dir string) string {
 	t.Helper()
 	var said bytes.Buffer
-	must.Do(t, shard.Run(context.Background(), p, s, attempt, run.Options{Out: dir,
+	must.Do(t, shard.Run(t.Context(), p, s, attempt, run.Options{Out: dir,
 		Progress: progress.New(&said, progress.TextLog, false)}))
 	return said.String()
 }
 
 // Any number of shards gives the results of one run.
 func TestMerge(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8)
+	p := testplan.Plan(t, testplan.Resumed, 2, 8)
 	whole := filepath.Join(t.TempDir(), "whole")
 	testinput.Runtime(t)
-	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
-	for _, n := range []int{1, 2, 3, 7} {
+	must.Get(run.Run(t.Context(), p, run.Options{Out: whole}))(t)
+	for _, n := range []int{2, 7} { // one shard is a part of TestMergeOfManyShards
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			dir, shards := sharded(t, p, n)
-			must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
+			must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
 			sameEnd(t, "merged", whole, dir)
 		})
 	}
@@ -78,7 +104,7 @@ func TestMergeRefuses(t *testing.T) {
 	other, foreign := sharded(t, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "attacks.pgd.steps=3"), 3)
 	refused := func(dirs []string, words ...string) {
 		t.Helper()
-		_, err := shard.Merge(context.Background(), dirs, run.Options{Out: filepath.Join(t.TempDir(), "out")})
+		_, err := shard.Merge(t.Context(), dirs, run.Options{Out: filepath.Join(t.TempDir(), "out")})
 		must.Refuse(t, err, words...)
 	}
 	refused(shards[:1], "of 3 shards there is no 2-3")
@@ -87,8 +113,8 @@ func TestMergeRefuses(t *testing.T) {
 	refused(nil, "no shards")
 	_, two := sharded(t, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6"), 2)
 	refused([]string{shards[0], two[1]}, "such as DIR/shard-*-of-2")
-	_, err := shard.Merge(context.Background(), shards, run.Options{Out: must.Get(filepath.Abs(done(t, other,
-		foreign)))(t)})
+	must.Get(shard.Merge(t.Context(), foreign, run.Options{Out: other}))(t)
+	_, err := shard.Merge(t.Context(), shards, run.Options{Out: other})
 	must.Refuse(t, err, "holds another run")
 
 	edit := func(name string, to func(text string) string) func() {
@@ -111,14 +137,7 @@ func TestMergeRefuses(t *testing.T) {
 	back = edit(folder.PlanFile, func(text string) string { return strings.Replace(text, "robust", "robusd", 1) })
 	refused(shards, "damaged")
 	back()
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-}
-
-// done merges shards into their folder.
-func done(t *testing.T, dir string, shards []string) string {
-	t.Helper()
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-	return dir
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
 }
 
 // Several attempts at one shard, at once or one after another, count as one shard.
@@ -127,36 +146,30 @@ func TestAttempts(t *testing.T) {
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=8", "suites.some.save_adversarial=true",
 		"attacks.pgd.steps=20")
 	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
-	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
+	must.Get(run.Run(t.Context(), p, run.Options{Out: whole}))(t)
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
-			err := shard.Run(context.Background(), p, plan.Shard{I: 1, N: 2}, true, run.Options{Out: dir})
+			err := shard.Run(t.Context(), p, plan.Shard{I: 1, N: 2}, true, run.Options{Out: dir})
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	both.Wait()
-	ctx, stop := context.WithCancel(context.Background())
-	w := lineWriter(func(line string) {
-		if strings.Contains(line, "attacked") {
-			stop()
-		}
-	})
-	err := shard.Run(ctx, p, plan.Shard{I: 2, N: 2}, true, run.Options{Out: dir,
-		Progress: progress.New(w, progress.TextLog, false)})
+	ctx, said := attacking(t)
+	err := shard.Run(ctx, p, plan.Shard{I: 2, N: 2}, true, run.Options{Out: dir, Progress: said})
 	if !errors.Is(err, context.Canceled) || !errors.As(err, new(folder.Unfinished)) {
 		t.Fatal(err)
 	}
-	_, err = shard.Merge(context.Background(), must.Get(shard.Find(dir))(t), run.Options{Out: dir})
+	_, err = shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir})
 	must.Refuse(t, err, "not finished: 2")
 	must.Have(t, shardContinued(t, p, plan.Shard{I: 2, N: 2}, true, dir), "it continues")
-	shards := must.Get(shard.Find(dir))(t)
+	shards := shard.Find(dir)
 	if len(shards) != 4 {
 		t.Errorf("attempts %v", shards)
 	}
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
 	sameEnd(t, "attempts", whole, dir)
 
 	// An attempt with other results does not belong to this shard.
@@ -171,7 +184,7 @@ func TestAttempts(t *testing.T) {
 		}
 		must.Do(t, j.Close())
 	}
-	_, err = shard.Merge(context.Background(), shards, run.Options{Out: dir})
+	_, err = shard.Merge(t.Context(), shards, run.Options{Out: dir})
 	must.Refuse(t, err, "verdicts, suite some, model robust, defense none: ",
 		"image 0 is not as another attempt has it")
 }
@@ -184,11 +197,11 @@ func TestMergeOfManyShards(t *testing.T) {
 		n = 10_000
 	}
 	testinput.Runtime(t)
-	p := many(t, n, sparse, "suites.some.models=[robust]")
+	p := testplan.Many(t, n, sparse, "suites.some.models=[robust]")
 	whole, dir := t.TempDir(), t.TempDir()
-	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 1, N: 1}, false, run.Options{Out: dir}))
-	one := must.Get(shard.Find(dir))(t)
-	must.Get(shard.Merge(context.Background(), one, run.Options{Out: whole}))(t)
+	must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: 1, N: 1}, false, run.Options{Out: dir}))
+	one := shard.Find(dir)
+	must.Get(shard.Merge(t.Context(), one, run.Options{Out: whole}))(t)
 
 	planned := must.Get(folder.ReadPlan(filepath.Join(one[0], folder.WorkFolder, folder.PlanFile)))(t)
 	from, _, err := journal.Read(filepath.Join(one[0], folder.WorkFolder))
@@ -226,7 +239,7 @@ func TestMergeOfManyShards(t *testing.T) {
 		}
 	}
 	merged, start, before := t.TempDir(), time.Now(), must.Allocated()
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: merged}))(t)
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: merged}))(t)
 	t.Logf("%d shards, of %d bytes each, are merged in %v with %d MiB allocated", n, size/int64(n), time.Since(start),
 		(must.Allocated()-before)>>20)
 	sameEnd(t, "many", whole, merged)
@@ -236,32 +249,28 @@ func TestMergeOfManyShards(t *testing.T) {
 func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=4")
 	dir, shards := sharded(t, p, 2)
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: filepath.Join(dir, "before")}))(t)
-	_, err := shard.Merge(context.Background(), shards, run.Options{Out: shards[0], Rule: atomicfile.Rule{Force: true}})
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: filepath.Join(dir, "before")}))(t)
+	_, err := shard.Merge(t.Context(), shards, run.Options{Out: shards[0], Rule: atomicfile.Rule{Force: true}})
 	must.Refuse(t, err, "is the folder of shard 1/2", "choose another --out")
 
 	out := t.TempDir()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, said := attacking(t)
 	_, err = run.Run(ctx, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), run.Options{Out: out,
-		Progress: progress.New(lineWriter(func(line string) {
-			if strings.Contains(line, "attacked") {
-				stop()
-			}
-		}), progress.TextLog, false)})
+		Progress: said})
 	if ctx.Err() == nil || err == nil {
 		t.Fatal(err)
 	}
 	must.Do(t, os.Remove(filepath.Join(out, "results.json"))) // as if it had been killed
-	_, err = shard.Merge(context.Background(), shards, run.Options{Out: out})
+	_, err = shard.Merge(t.Context(), shards, run.Options{Out: out})
 	must.Refuse(t, err, "holds another run", "limit")
 	must.Get(os.Stat(filepath.Join(out, folder.WorkFolder, journal.File)))(t)
 
 	// A merge that was killed before it began blocks nothing.
 	must.Do(t, os.Mkdir(filepath.Join(dir, folder.WorkFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, folder.WorkFolder, "."+folder.PlanFile+"-1"), nil, 0o644))
-	f := must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-	if words := fmt.Sprint(f.Command); words != "[]" {
-		t.Errorf("the command is %s", words)
+	f := must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
+	if words := fmt.Sprint(f.Command); words != "[selfheal run -q]" {
+		t.Errorf("the command is %s", words) // a shard's without the shard's flags
 	}
 }
 
@@ -270,7 +279,7 @@ func TestDamagedShards(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "save_adversarial=true")
 	whole := filepath.Join(t.TempDir(), "whole")
-	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
+	must.Get(run.Run(t.Context(), p, run.Options{Out: whole}))(t)
 	dir, shards := sharded(t, p, 2)
 	path := filepath.Join(shards[1], folder.WorkFolder, journal.File)
 	data := must.Get(os.ReadFile(path))(t)
@@ -280,7 +289,7 @@ func TestDamagedShards(t *testing.T) {
 		"changed": bytes.Replace(data, []byte(`{"i":`), []byte(`{"i":7`), 1),
 	} {
 		must.Do(t, os.WriteFile(path, text, 0o644))
-		if _, err := shard.Merge(context.Background(), shards, run.Options{Out: dir}); err == nil {
+		if _, err := shard.Merge(t.Context(), shards, run.Options{Out: dir}); err == nil {
 			t.Errorf("a journal that is %s is merged", what)
 		}
 		must.Have(t, shardContinued(t, p, plan.Shard{I: 2, N: 2}, false, dir), "it continues")
@@ -291,10 +300,10 @@ func TestDamagedShards(t *testing.T) {
 	flipped[len(values)/2] ^= 1
 	for _, harmed := range [][]byte{values[:len(values)-4], flipped} {
 		must.Do(t, os.WriteFile(saved, harmed, 0o644))
-		_, err := shard.Merge(context.Background(), shards, run.Options{Out: dir})
+		_, err := shard.Merge(t.Context(), shards, run.Options{Out: dir})
 		must.Refuse(t, err, saved, "damaged", "--force")
 	}
-	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 2, N: 2}, false,
+	must.Do(t, shard.Run(t.Context(), p, plan.Shard{I: 2, N: 2}, false,
 		run.Options{Out: dir, Rule: atomicfile.Rule{Force: true}}))
 
 	// An attempt beside the manual run that has only just begun, with another number of shards.
@@ -303,7 +312,7 @@ func TestDamagedShards(t *testing.T) {
 	planned := must.Get(folder.ReadPlan(filepath.Join(shards[1], folder.WorkFolder, folder.PlanFile)))(t)
 	planned.Run.Finished = nil
 	must.Do(t, (&folder.Folder{Dir: filepath.Dir(attempt)}).Write(*planned))
-	must.Get(shard.Merge(context.Background(), must.Get(shard.Find(dir))(t), run.Options{Out: dir}))(t)
+	must.Get(shard.Merge(t.Context(), shard.Find(dir), run.Options{Out: dir}))(t)
 	sameEnd(t, "mended", whole, dir)
 }
 
@@ -315,7 +324,7 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	data := must.Get(os.ReadFile(path))(t)
 	other := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5")
 	again := func(p *plan.Plan, force bool) error {
-		return shard.Run(context.Background(), p, plan.Shard{I: 1, N: 2}, false,
+		return shard.Run(t.Context(), p, plan.Shard{I: 1, N: 2}, false,
 			run.Options{Out: dir, Rule: atomicfile.Rule{Force: force}})
 	}
 	must.Refuse(t, again(other, false), "datasets.json is of another plan", "--limit", "add --force")
@@ -362,7 +371,6 @@ type inProcess struct {
 	submitted func(jobs int)
 }
 
-func (e *inProcess) Render(cluster.Job) (string, error) { return "", nil }
 func (e *inProcess) Ready() error                       { return nil }
 func (e *inProcess) Nodes(context.Context) (int, error) { return e.nodes, nil }
 func (e *inProcess) Cancelling(id string) string        { return "cancel " + id }
@@ -406,18 +414,17 @@ func TestSubmit(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6")
 	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
-	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
+	must.Get(run.Run(t.Context(), p, run.Options{Out: whole}))(t)
 	e := &inProcess{plan: p, drops: map[int]bool{2: true}, states: map[int]cluster.State{}, silent: 2}
 	var said bytes.Buffer
 	o := shard.SubmitOptions{Options: run.Options{Out: dir, Progress: progress.New(&said, progress.TextLog, false)},
-		Engine:     e,
-		EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
-	ctx, stop := context.WithCancel(context.Background())
+		Engine: e, EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
+	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := shard.Submit(ctx, p, o); !errors.Is(err, context.Canceled) {
 		t.Fatal(err) // before there is a job
 	}
-	ctx, stop = context.WithCancel(context.Background())
+	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	e.submitted = func(n int) {
 		if n == 2 {
@@ -441,9 +448,9 @@ func TestSubmit(t *testing.T) {
 	must.Refuse(t, err, "no node")
 	other := o
 	other.Shards = 4
-	_, err = shard.Submit(context.Background(), p, other)
+	_, err = shard.Submit(t.Context(), p, other)
 	must.Refuse(t, err, "another job", "3 shards")
-	must.Get(shard.Submit(context.Background(), p, o))(t)
+	must.Get(shard.Submit(t.Context(), p, o))(t)
 	sameEnd(t, "submitted", whole, dir)
 	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
 		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
@@ -455,7 +462,7 @@ func TestSubmit(t *testing.T) {
 		}
 	}
 	e.silent = 1000 // finished shards need no answer
-	must.Get(shard.Submit(context.Background(), p, o))(t)
+	must.Get(shard.Submit(t.Context(), p, o))(t)
 	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
 		t.Errorf("jobs %v", e.jobs)
 	}
@@ -466,7 +473,7 @@ func TestSubmit(t *testing.T) {
 		if other.Out = out; out != whole {
 			must.Do(t, os.WriteFile(filepath.Join(out, "report.html"), nil, 0o644))
 		}
-		_, err = shard.Submit(context.Background(), testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
+		_, err = shard.Submit(t.Context(), testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
 		must.Refuse(t, err, "choose another --out")
 		if strings.Contains(err.Error(), "--force") {
 			t.Errorf("it advises %v", err)
@@ -474,13 +481,13 @@ func TestSubmit(t *testing.T) {
 	}
 	job := filepath.Join(dir, "submit", "job.json")
 	must.Do(t, os.WriteFile(job, []byte(`{"shards":3,"tries":[0,0,0]}`), 0o644))
-	_, err = shard.Submit(context.Background(), p, o)
+	_, err = shard.Submit(t.Context(), p, o)
 	must.Refuse(t, err, "job.json is damaged")
 
 	// A shard that ends unfinished again and again is not submitted for ever.
 	e = &inProcess{plan: p, states: map[int]cluster.State{}}
 	o.Out, o.Engine = t.TempDir(), lost{e}
-	_, err = shard.Submit(context.Background(), p, o)
+	_, err = shard.Submit(t.Context(), p, o)
 	must.Refuse(t, err, "has ended 3 times without being finished", "the log of job lost says why")
 	if strings.Count(said.String(), "have ended unfinished") != 3 {
 		t.Errorf("said %s", &said)
