@@ -22,7 +22,6 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -300,11 +299,7 @@ suites:
 func TestBoundsOfALinearNetwork(t *testing.T) {
 	text := linear(t, "seeds: [1, 2]\n"+bounding)
 	f, records, one := runFor(t, testplan.Plan(t, text, 1, 4))
-	_, _, two := runFor(t, testplan.Plan(t, text, 2, 16))
-	identical(t, "two workers", one, two)
-	dir, shards := sharded(t, testplan.Plan(t, text, 1, 4), 3)
-	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
-	sameEnd(t, "merged", one, dir)
+	sameAnywhere(t, testplan.Plan(t, text, 1, 4), testplan.Plan(t, text, 2, 16), one)
 	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
 	counts := map[int]int{}
 	for _, r := range records {

@@ -1,7 +1,6 @@
 package harness_test
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/forecast"
 	"selfheal/harness/result"
-	"selfheal/harness/run"
-	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -79,12 +76,7 @@ func TestCorruptions(t *testing.T) {
 			}
 		}
 	}
-	again := testplan.Plan(t, corruptions, 1, 3, "models.other.path="+string(p.Config.Model("other").Path))
-	_, _, other := runFor(t, again)
-	identical(t, "another batch", out, other)
-	dir, shards := sharded(t, p, 2)
-	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
-	identical(t, "merged", out, dir)
+	sameAnywhere(t, p, testplan.Plan(t, corruptions, 1, 3, "models.other.path="+p.Config.Model("other").Path), out)
 }
 
 // The plan lists corruptions in a line each, their cells can be verified, and the error for images that can't be

@@ -41,6 +41,16 @@ func sharded(t *testing.T, p *plan.Plan, n int) (dir string, shards []string) {
 	return dir, must.Get(shard.Find(dir))(t)
 }
 
+// sameAnywhere fails the test unless a plan, in two shards, and its other form, with other workers and batches, give
+// the results of a run.
+func sameAnywhere(t *testing.T, p, other *plan.Plan, want string) {
+	t.Helper()
+	_, _, out := runFor(t, other)
+	identical(t, "another batch", want, out)
+	dir, shards := sharded(t, p, 2)
+	sameEnd(t, "merged", want, done(t, dir, shards))
+}
+
 // shardContinued continues a shard, and returns its lines of progress.
 func shardContinued(t *testing.T, p *plan.Plan, s plan.Shard, attempt bool, dir string) string {
 	t.Helper()
