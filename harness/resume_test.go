@@ -126,13 +126,18 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	return lines, kinds
 }
 
-// A run that is ended anywhere reaches the results of an undisturbed one when its command is given again.
+// A run that is ended anywhere reaches the results of an undisturbed one when its command is given again, and any
+// number of shards gives them too.
 func TestEndedRunsContinue(t *testing.T) {
 	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
 		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
+	for _, n := range []int{1, 3} {
+		dir, shards := sharded(t, p, n)
+		sameEnd(t, fmt.Sprint(n, " shards"), end, done(t, dir, shards))
+	}
 }
 
 // killed continues from the first block of each kind in the journal, and from the last states. Finished work is not
