@@ -257,7 +257,8 @@ func brightness(t *testing.T, s attacks.Shape) string {
 		weights[i] = float32(2*(i%2) - 1)
 	}
 	half := float32(s.Size()) / 2
-	b.Output("logits", b.Op("Add", b.Op("MatMul", x, b.Const(onnx.FloatTensor(onnx.Shape{int64(s.Size()), 2}, weights))),
+	w := b.Const(onnx.FloatTensor(onnx.Shape{int64(s.Size()), 2}, weights))
+	b.Output("logits", b.Op("Add", b.Op("MatMul", x, w),
 		b.Const(onnx.FloatVector([]float32{half, -half}))))
 	must.Do(t, b.Err())
 	must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))

@@ -27,7 +27,8 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 	}
 	text, names := "", []string{}
 	add := func(name, attack string, epsilons any) {
-		text += fmt.Sprintf("  %s: {%s, epsilon: %s}\n", name, attack, strings.ReplaceAll(fmt.Sprint(epsilons), " ", ", "))
+		list := strings.ReplaceAll(fmt.Sprint(epsilons), " ", ", ")
+		text += fmt.Sprintf("  %s: {%s, epsilon: %s}\n", name, attack, list)
 		names = append(names, name)
 	}
 	for i, s := range searches {

@@ -136,8 +136,8 @@ func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 		case b.npz == nil:
 			b.npz, b.each = z, each
 		case z.shape != b.shape || z.last != b.last || each != b.each:
-			return nil, fmt.Errorf("%s.npy has %d images of shape %v, %s.npy others", shorten(name), z.images(), z.shape,
-				shorten(chosen.names[0]))
+			return nil, fmt.Errorf("%s.npy has %d images of shape %v, %s.npy others", shorten(name), z.images(),
+				z.shape, shorten(chosen.names[0]))
 		}
 	}
 	return b, nil

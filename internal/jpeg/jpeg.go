@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// fault is what is wrong with a file. The decoder panics with it, and [decoder.parse] returns it as an error.
+// fault describes damage of a file. The decoder panics with it, and [decoder.parse] returns it as an error.
 type fault string
 
 func (f fault) Error() string { return string(f) }
