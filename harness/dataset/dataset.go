@@ -4,9 +4,9 @@
 // id is its index in the file (or sorted folder) before indices and limit.
 //
 // No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each image
-// is read again from its file on every request. An image's label stays in memory, of a chosen one the id and checksum
-// too, and its name in a folder: 20 to 100 bytes. The checksum finds files that change while they are in use. A compressed NumPy array
-// allows no random access, so it is unpacked into a temporary file.
+// is read again from its file on every request. An image's label stays in memory, of a chosen one the id and
+// checksum too, and its name in a folder: 20 to 100 bytes. The checksum finds files that change while they are in
+// use. A compressed NumPy array allows no random access, so it is unpacked into a temporary file.
 package dataset
 
 import (
