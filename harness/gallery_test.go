@@ -20,7 +20,6 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
-	"selfheal/models/onnx"
 )
 
 // exhibited is the smallest run with a full gallery: both kinds, a control at the input and one elsewhere, attacks in
@@ -270,27 +269,10 @@ func TestGalleryOfOtherImages(t *testing.T) {
 		shape attacks.Shape
 		shown bool
 	}{{attacks.Shape{C: 1, H: 3, W: 5}, true}, {attacks.Shape{C: 2, H: 4, W: 4}, false}} {
-		dir := t.TempDir()
-		b := &onnx.Builder{G: onnx.NewGraph("brightness")}
-		x := b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, int64(c.shape.C), int64(c.shape.H), int64(c.shape.W)}))
-		weights := make([]float32, 2*c.shape.Size())
-		for i := range weights {
-			weights[i] = float32(2*(i%2) - 1)
-		}
-		z := b.Op("Add", b.Op("MatMul", x, b.Const(onnx.FloatTensor(onnx.Shape{int64(c.shape.Size()), 2}, weights))),
-			b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0.5 * float32(c.shape.Size()),
-				-0.5 * float32(c.shape.Size())})))
-		b.Output("logits", z)
-		must.Do(t, b.Err())
-		must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))
-		testplan.Archive(t, filepath.Join(dir, "images.npz"), 6, c.shape)
-		p := testplan.Plan(t, fmt.Sprintf(`
-version: 1
-datasets: {test: {format: npz, path: %[1]s/images.npz}}
-models: {brightness: {path: %[1]s/brightness.onnx}}
+		p := testplan.Plan(t, brightness(t, c.shape)+`
 attacks: {pgd: {kind: pgd, norm: linf, epsilon: 0.25, steps: 4}}
 suites: {small: {dataset: test, models: [brightness], controls: [], attacks: [pgd]}}
-`, dir), 1, 8)
+`, 1, 8)
 		f, _, out := runFor(t, p)
 		g := readGallery(t, out)
 		if c.shown && (len(g.Cases) != 1 || len(g.Notes) != 0 || g.Cases[0].Pictures.Width != c.shape.W ||

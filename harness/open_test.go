@@ -179,7 +179,7 @@ controls:
 suites:
   twins: {dataset: test, models: [robust, keras, rescaling], controls: [healed], attacks: [` +
 		strings.Join(names, ", ") + "]}\n"
-	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=2"))
 	n := len(records) / 3
 	for i := range n {
 		for k, twin := range []string{"keras", "rescaling"} {

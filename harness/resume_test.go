@@ -110,13 +110,17 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	return lines, kinds
 }
 
-// A run that is ended anywhere reaches the results of an undisturbed one when its command is given again.
+// A run that is ended anywhere reaches the results of an undisturbed one when its command is given again, and any
+// number of shards gives them too.
 func TestEndedRunsContinue(t *testing.T) {
 	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
 		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
+	for _, n := range []int{1, 3} {
+		sameEnd(t, fmt.Sprint(n, " shards"), end, merged(t, p, n))
+	}
 }
 
 // killed continues from the first block of each kind in the journal, and from the last states. Finished work is not
@@ -356,4 +360,13 @@ func TestRemovedFolder(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("the folder is there again")
 	}
+}
+
+// sameAnywhere fails the test unless a plan, in two shards, and its other form, with other workers and batches, give
+// the results of a run.
+func sameAnywhere(t *testing.T, p, other *plan.Plan, want string) {
+	t.Helper()
+	_, _, out := runFor(t, other)
+	identical(t, "another batch", want, out)
+	sameEnd(t, "merged", want, merged(t, p, 2))
 }

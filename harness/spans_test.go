@@ -4,100 +4,86 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 )
 
-// One search for the smallest norm fills the columns of all epsilons with the results of runs with one epsilon each.
+// One search for the smallest norm fills the columns of all epsilons with the results of attacks with one epsilon each.
 // The area under the curve is the mean distance, and ℓ0 counts pixels as well as values.
 func TestOneSearchFillsAllColumns(t *testing.T) {
 	testinput.Runtime(t)
-	for _, c := range []struct {
+	searches := []struct {
 		attack   string
 		epsilons []float64
 	}{
-		{"{kind: fmn, norm: l2, steps: 20, epsilon: %v}", []float64{0.1, 0.3, 2}},
-		{"{kind: sigma-zero, norm: l0, steps: 60, epsilon: %v}", []float64{3, 40, 500}},
-		{"{kind: rays, norm: linf, queries: 60, epsilon: %v}", []float64{0.02, 0.3}},
-	} {
-		t.Run(c.attack, func(t *testing.T) {
-			run := func(epsilons string) (*result.File, map[float64][]result.Record) {
-				p := testplan.Plan(t, testplan.Small, 2, 4, "suites.small.attacks=[fab-l2]",
-					"suites.small.controls=[pca]", "attacks.fab-l2="+fmt.Sprintf(c.attack, epsilons))
-				file, records, _ := runFor(t, p)
-				by := map[float64][]result.Record{}
-				for _, r := range records {
-					if r.Attack != "none" && r.Defense == "none" {
-						by[float64(r.Epsilon)] = append(by[float64(r.Epsilon)], r)
-					}
-				}
-				return file, by
-			}
-			text := ""
-			for _, e := range c.epsilons {
-				text += fmt.Sprintf(", %v", e)
-			}
-			all, records := run("[" + text[2:] + "]")
-			largest := c.epsilons[len(c.epsilons)-1]
-			var passes []int64
-			for _, e := range c.epsilons {
-				one, alone := run(fmt.Sprint(e))
-				cell, single := cellAt(t, all, e), cellAt(t, one, e)
-				if cell.Verdicts != single.Verdicts || cell.Accuracy != single.Accuracy {
-					t.Errorf("%v: verdicts %s, alone %s", e, cell.Verdicts, single.Verdicts)
-				}
-				if cell.Steps[0].Robust != cell.Accuracy {
-					t.Errorf("%v: a step to %v, the accuracy is %v", e, cell.Steps[0].Robust, cell.Accuracy)
-				}
-				passes = append(passes, cell.Steps[0].Forward)
-				sum := 0.0
-				for i, r := range records[e] {
-					if want := alone[e][i]; !reflect.DeepEqual(r.FirstSuccess, want.FirstSuccess) ||
-						!reflect.DeepEqual(r.Queries, want.Queries) {
-						t.Errorf("%v, image %d: found after other iterations or queries than alone", e, r.Image)
-					}
-					switch d := r.Distance; {
-					case cellAt(t, all, 0).Verdicts[i] == '0':
-						if d == nil || *d != 0 {
-							t.Errorf("image %d, wrong without attack, has distance %v", r.Image, d)
-						}
-					case d == nil:
-						t.Errorf("image %d has no distance", r.Image)
-					default:
-						sum += math.Min(float64(*d), largest)
-						if broken := float64(*d) <= e; broken != (r.Verdict == 0) {
-							t.Errorf("%v: image %d has distance %v and verdict %d", e, r.Image, *d, r.Verdict)
-						}
-					}
-					if counts := r.Pixels != nil; counts != (*cell.Norm == "l0") || counts && (*r.Pixels >
-						int(r.Norm) || (*r.Pixels == 0) != (r.Norm == 0) || 3**r.Pixels < int(r.Norm)) {
-						t.Errorf("image %d: %v changed values, pixels %v", r.Image, r.Norm, r.Pixels)
-					}
-				}
-				if cell.Area == nil || math.Abs(*cell.Area-sum/float64(cell.N)) > 1e-9 {
-					t.Errorf("%v: an area of %v, the mean distance is %v", e, cell.Area, sum/float64(cell.N))
-				}
-			}
-			for _, n := range passes {
-				if n != passes[0] {
-					t.Errorf("%v passes: one search was made for each", passes)
-				}
-			}
-		})
+		{"kind: fmn, norm: l2, steps: 20", []float64{0.1, 0.3, 2}},
+		{"kind: sigma-zero, norm: l0, steps: 60", []float64{3, 40, 500}},
+		{"kind: rays, norm: linf, queries: 60", []float64{0.02, 0.3}},
 	}
-}
-
-// cellAt returns the undefended network's cell at an epsilon, 0 for the clean images.
-func cellAt(t *testing.T, f *result.File, epsilon float64) result.Cell {
-	t.Helper()
-	for _, c := range f.Cells {
-		if c.Defense == "none" && float64(c.Epsilon) == epsilon {
-			return c
+	text, names := "", []string{}
+	add := func(name, attack string, epsilons any) {
+		list := strings.ReplaceAll(fmt.Sprint(epsilons), " ", ", ")
+		text += fmt.Sprintf("  %s: {%s, epsilon: %s}\n", name, attack, list)
+		names = append(names, name)
+	}
+	for i, s := range searches {
+		add(fmt.Sprint("all", i), s.attack, s.epsilons)
+		for k, e := range s.epsilons {
+			add(fmt.Sprintf("alone%d-%d", i, k), s.attack, e)
 		}
 	}
-	t.Fatalf("no cell at %v", epsilon)
-	return result.Cell{}
+	file, all, _ := runFor(t, testplan.Plan(t, testplan.Bundled+"attacks:\n"+text+
+		"suites: {s: {dataset: test, models: [robust], attacks: ["+strings.Join(names, ", ")+"]}}\n", 2, 4))
+	cells, records := map[cell.Column]result.Cell{}, map[cell.Column][]result.Record{}
+	for _, c := range file.Cells {
+		cells[c.Column] = c
+	}
+	for _, r := range all {
+		records[r.Column] = append(records[r.Column], r)
+	}
+	clean := file.Cells[0]
+	for i, s := range searches {
+		passes := map[int64]bool{}
+		for k, e := range s.epsilons {
+			together := cell.Column{Attack: fmt.Sprint("all", i), Epsilon: cell.Epsilon(e)}
+			alone := cell.Column{Attack: fmt.Sprintf("alone%d-%d", i, k), Epsilon: cell.Epsilon(e)}
+			c, single := cells[together], cells[alone]
+			if c.Verdicts != single.Verdicts || c.Accuracy != single.Accuracy || len(c.Steps) != 1 ||
+				c.Steps[0].Robust != c.Accuracy {
+				t.Fatalf("%s at %v: %+v, alone %+v", s.attack, e, c, single)
+			}
+			passes[c.Steps[0].Forward] = true
+			sum := 0.0
+			for n, r := range records[together] {
+				if want := records[alone][n]; !reflect.DeepEqual(r.FirstSuccess, want.FirstSuccess) ||
+					!reflect.DeepEqual(r.Queries, want.Queries) {
+					t.Errorf("%v, image %d: found after other iterations or queries than alone", e, r.Image)
+				}
+				if r.Distance == nil {
+					t.Errorf("image %d has no distance", r.Image)
+					continue
+				}
+				d, wrong := float64(*r.Distance), clean.Verdicts[n] == '0'
+				if wrong != (d == 0) || !wrong && (d <= e) != (r.Verdict == 0) {
+					t.Errorf("%v: image %d has distance %v and verdict %d", e, r.Image, d, r.Verdict)
+				}
+				sum += math.Min(d, s.epsilons[len(s.epsilons)-1])
+				if counts := r.Pixels != nil; counts != (*c.Norm == "l0") || counts && (*r.Pixels > int(r.Norm) ||
+					(*r.Pixels == 0) != (r.Norm == 0) || 3**r.Pixels < int(r.Norm)) {
+					t.Errorf("image %d: %v changed values, pixels %v", r.Image, r.Norm, r.Pixels)
+				}
+			}
+			if c.Area == nil || math.Abs(*c.Area-sum/float64(c.N)) > 1e-9 {
+				t.Errorf("%v: an area of %v, the mean distance is %v", e, c.Area, sum/float64(c.N))
+			}
+		}
+		if len(passes) != 1 {
+			t.Errorf("%s: passes %v: one search was made for each", s.attack, passes)
+		}
+	}
 }

@@ -27,8 +27,7 @@ func TestArrayNames(t *testing.T) {
 		{"files", "", nil, []int{7, 8, 9}}, {"files", "train", nil, []int{0, 1, 2}},
 		{"files/x_train.npy", "", nil, []int{0, 1, 2}},
 	} {
-		d, err := Open(Spec{Format: "npz", Path: "numpy/" + c.path, Shaping: result.Shaping{Split: c.split,
-			Keys: c.keys}}, samples, 0)
+		d, err := Open(of("npz", "numpy/"+c.path, c.split, c.keys), samples, 0)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -79,8 +78,7 @@ func TestArrayErrors(t *testing.T) {
 		{"scaled-other.npz", "", nil, toScale + "-1.7 to 1.3, as if normalised by a mean and std: save x·std + mean"},
 		{"scaled-wild.npz", "", nil, toScale + "0 to 1000, which is no scale that is known"},
 	} {
-		_, err := Open(Spec{Format: "npz", Path: "numpy/" + c.path, Shaping: result.Shaping{Split: c.split,
-			Keys: c.keys}}, samples, 0)
+		_, err := Open(of("npz", "numpy/"+c.path, c.split, c.keys), samples, 0)
 		if must.Refuse(t, err, "data set numpy/"+c.path+" (npz): ", c.want); err == nil {
 			t.Error(c.path)
 		}
@@ -100,8 +98,8 @@ func FuzzArrays(f *testing.F) {
 			fsys[fmt.Sprintf("set/%s.npy", name)] = &fstest.MapFile{Data: [][]byte{x, y, x}[i]}
 		}
 		for _, path := range []string{"f", "set", "set/" + a + ".npy"} {
-			walk(t, Spec{Format: "npz", Path: path, Shaping: result.Shaping{Split: split}}, fsys)
+			walk(t, of("npz", path, split, nil), fsys)
 		}
-		walk(t, Spec{Format: "npz", Path: "f", Shaping: result.Shaping{Keys: &result.Keys{X: a, Y: b}}}, fsys)
+		walk(t, of("npz", "f", "", &result.Keys{X: a, Y: b}), fsys)
 	})
 }

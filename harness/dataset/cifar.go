@@ -59,6 +59,7 @@ func batches(ext string) []string {
 
 // cifar holds images of 3072 bytes at equal distances in one file or more.
 type cifar struct {
+	labels
 	parts  []cifarPart
 	before int // bytes before an image's pixels
 	names  []string
@@ -69,8 +70,7 @@ type cifarPart struct {
 	path    string
 	first   int // id of its first image
 	n       int
-	labels  []int // nil: the byte before an image's pixels is its label
-	columns bool  // pixel k of all images, then pixel k + 1
+	columns bool // pixel k of all images, then pixel k + 1
 }
 
 const cifarPixels = 3 * 32 * 32
@@ -83,21 +83,19 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error
 		return nil, err
 	}
 	for i := range c.parts {
-		p := &c.parts[i]
+		p, read := &c.parts[i], v.pickled
 		if v.key == "" {
-			err = v.binary(p)
-		} else {
-			err = v.pickled(p)
+			read = v.binary
 		}
+		labels, err := read(p)
 		if err != nil && len(c.parts) > 1 {
 			err = fmt.Errorf("%s: %w", p.path, err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			p.first = c.parts[i-1].first + c.parts[i-1].n
-		}
+		p.first, p.n = len(c.labels), len(labels)
+		c.labels = append(c.labels, labels...)
 	}
 	return c, nil
 }
@@ -199,8 +197,8 @@ func (v cifarVersion) lacking(name, split string, holds func(name string) bool) 
 	return errors.New(text)
 }
 
-// binary reads the layout of a file of records.
-func (v cifarVersion) binary(p *cifarPart) error {
+// binary reads the labels of a file of records.
+func (v cifarVersion) binary(p *cifarPart) (labels []int, err error) {
 	size := int64(v.before + cifarPixels)
 	if rest := p.size % size; rest != 0 {
 		note := "; the file is cut short or of another format"
@@ -209,57 +207,58 @@ func (v cifarVersion) binary(p *cifarPart) error {
 				note = "; its size fits " + other.format
 			}
 		}
-		return fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", p.size, p.size/size, size,
+		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", p.size, p.size/size, size,
 			rest, note)
 	}
-	p.n = int(p.size / size)
-	return nil
+	for at := int64(v.before - 1); at < p.size; at += size {
+		var label [1]byte
+		if err := readAt(p, label[:], at); err != nil {
+			return nil, fmt.Errorf("record %d of %s can't be read: %w", at/size, p.path, err)
+		}
+		labels = append(labels, int(label[0]))
+	}
+	return labels, nil
 }
 
 // pickled reads a file's dictionary: its labels, and where its pixels lie.
-func (v cifarVersion) pickled(p *cifarPart) error {
+func (v cifarVersion) pickled(p *cifarPart) (labels []int, err error) {
 	all, err := pickle.Read(p.file, p.size)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data, ok := all["data"].(*pickle.Array)
 	bytes, plain := all["data"].(pickle.Bytes)
 	if !ok && !plain {
-		return errors.New("its dictionary has no array called data; CIFAR's batches have")
+		return nil, errors.New("its dictionary has no array called data; CIFAR's batches have")
 	}
-	labels, ok := pickle.Wholes(all[v.key])
+	labels, ok = pickle.Wholes(all[v.key])
 	if !ok {
 		for _, other := range cifarVersions {
 			if _, ok := all[other.key]; ok {
-				return fmt.Errorf("its dictionary has no list of numbers called %s but one called %s: its format is %s",
-					v.key, other.key, other.format)
+				return nil, fmt.Errorf("its dictionary has no list of numbers called %s but one called %s: its format "+
+					"is %s", v.key, other.key, other.format)
 			}
 		}
 		if _, ok := all[v.key].(*pickle.Array); ok {
-			return fmt.Errorf("its %s are an array, not a list: write them by .tolist()", v.key)
+			return nil, fmt.Errorf("its %s are an array, not a list: write them by .tolist()", v.key)
 		}
-		return fmt.Errorf("its dictionary has no list of numbers called %s", v.key)
+		return nil, fmt.Errorf("its dictionary has no list of numbers called %s", v.key)
 	}
-	p.labels, p.n = labels, len(labels)
+	shape := []int{len(labels), cifarPixels}
 	if plain {
-		data = &pickle.Array{Shape: []int{p.n, cifarPixels}, Of: "u1", Data: bytes}
+		data = &pickle.Array{Shape: shape, Of: "u1", Data: bytes}
 	}
 	p.file = file{io.NewSectionReader(p.file, data.Data.At, data.Data.N), nil, data.Data.N}
 	p.columns = data.Columns
-	if data.Of != "u1" || !slices.Equal(data.Shape, []int{p.n, cifarPixels}) || p.size != int64(p.n)*cifarPixels {
-		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
-			data.Shape, shorten(string(data.Of)), p.size, p.n, p.n, cifarPixels)
+	if data.Of != "u1" || !slices.Equal(data.Shape, shape) || p.size != int64(len(labels))*cifarPixels {
+		return nil, fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need %v of u1",
+			data.Shape, shorten(string(data.Of)), p.size, len(labels), shape)
 	}
-	return nil
+	return labels, nil
 }
 
 func (c *cifar) record() int              { return c.before + cifarPixels }
 func (c *cifar) classes() (int, []string) { return len(c.names), c.names }
-
-func (c *cifar) count() int {
-	last := c.parts[len(c.parts)-1]
-	return last.first + last.n
-}
 
 // part returns the part that holds an image, and the image's index in it.
 func (c *cifar) part(id int) (*cifarPart, int) {
@@ -273,16 +272,6 @@ func (c *cifar) part(id int) (*cifarPart, int) {
 func (c *cifar) name(id int) string {
 	p, k := c.part(id)
 	return fmt.Sprintf("record %d of %s", k, p.path)
-}
-
-func (c *cifar) label(id int) (int, error) {
-	p, k := c.part(id)
-	if p.labels != nil {
-		return p.labels[k], nil
-	}
-	var b [1]byte
-	err := readBytes(c, id, p, b[:], int64(k*c.record()+c.before-1))
-	return int(b[0]), err
 }
 
 func (c *cifar) read(id int, buf []byte) ([]byte, [3]int, error) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
 
@@ -56,8 +54,7 @@ func TestCIFARVersions(t *testing.T) {
 			{archive, "", 10, 2}, {archive, "test", 10, 2}, {archive, "train", 0, train}, {v.folder, "", 10, 2},
 			{v.folder, "train", 0, train}, {"data", "", 10, 2}, {"data", "train", 0, train}, {single, "", 10, 2},
 		} {
-			spec := Spec{Format: v.format, Path: c.path, Shaping: result.Shaping{Split: c.split}}
-			d, err := Open(spec, fsys, 0)
+			d, err := Open(of(v.format, c.path, c.split, nil), fsys, 0)
 			if err != nil {
 				t.Errorf("%s %s of %s: %v", v.format, c.split, c.path, err)
 				continue
@@ -230,11 +227,7 @@ func TestCIFARErrors(t *testing.T) {
 		{"cifar10-python", "type", "", `its array data has the shape [2 3072], the type "f4"`},
 		{"cifar10-python", "label", "", "record 1 of label has the label 99, but there are 10 classes"},
 	} {
-		_, err := Open(Spec{Format: c.format, Path: c.path, Shaping: result.Shaping{Split: c.split}}, fsys, 0)
-		want := fmt.Sprintf("data set %s (%s): %s", c.path, c.format, c.want)
-		if must.Refuse(t, err); !strings.HasPrefix(fmt.Sprint(err), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		refused(t, of(c.format, c.path, c.split, nil), fsys, c.want)
 	}
 }
 

@@ -67,6 +67,7 @@ type block struct {
 
 type blocks struct {
 	*npz // any of them
+	labels
 	list []block
 	each int // images of one
 }
@@ -76,8 +77,6 @@ func (b *blocks) at(id int) (*npz, int) {
 	return part.npz, part.first + id%b.each
 }
 
-func (b *blocks) count() int                   { return len(b.list) * b.each }
-func (b *blocks) label(id int) (int, error)    { z, i := b.at(id); return z.label(i % len(z.labels)) }
 func (b *blocks) name(id int) string           { z, i := b.at(id); return z.name(i) }
 func (b *blocks) unpack([]int, *closers) error { return nil } // .npy files are never compressed
 func (b *blocks) classes() (n int, _ []string) {
@@ -125,16 +124,20 @@ func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.npy: %w", shorten(name), err)
 		}
-		each := z.count() / corruption.Severities
+		each := z.images() / corruption.Severities
 		for _, severity := range chosen.severities {
-			b.list = append(b.list, block{z, (severity - 1) * each})
+			first := (severity - 1) * each
+			b.list = append(b.list, block{z, first})
+			for i := first; i < first+each; i++ {
+				b.labels = append(b.labels, z.label(i%z.count()))
+			}
 		}
 		switch {
 		case b.npz == nil:
 			b.npz, b.each = z, each
 		case z.shape != b.shape || z.last != b.last || each != b.each:
-			return nil, fmt.Errorf("%s.npy has %d images of shape %v, %s.npy others", shorten(name), z.count(), z.shape,
-				shorten(chosen.names[0]))
+			return nil, fmt.Errorf("%s.npy has %d images of shape %v, %s.npy others", shorten(name), z.images(),
+				z.shape, shorten(chosen.names[0]))
 		}
 	}
 	return b, nil
@@ -146,7 +149,7 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	if err := z.openImages(*set.find(name), 3, files); err != nil {
 		return nil, err
 	}
-	switch n := z.count(); {
+	switch n := z.images(); {
 	case z.h.name != "uint8":
 		return nil, fmt.Errorf("its images are %s, the authors' are uint8", z.h.name)
 	case n == 0 || n%corruption.Severities != 0:
@@ -155,8 +158,8 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	if err := z.readLabels(labels); err != nil {
 		return nil, fmt.Errorf("labels.npy: %w", err)
 	}
-	if n := len(z.labels); n != z.count() && n*corruption.Severities != z.count() {
-		return nil, fmt.Errorf("it has %d images, labels.npy %d labels", z.count(), n)
+	if n := z.count(); n != z.images() && n*corruption.Severities != z.images() {
+		return nil, fmt.Errorf("it has %d images, labels.npy %d labels", z.images(), n)
 	}
 	return z, nil
 }

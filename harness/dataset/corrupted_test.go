@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -49,9 +48,7 @@ func TestCorruptedSets(t *testing.T) {
 		}
 		seen := map[string][]float32{}
 		for split, n := range map[string]int{"fog/3": 2, "fog/1": 2, "fog": 10, "all": 20, "saturate/5": 2} {
-			spec := Spec{Format: format, Path: "c"}
-			spec.Split = split
-			d := must.Get(Open(spec, fsys, 0))(t)
+			d := must.Get(Open(of(format, "c", split, nil), fsys, 0))(t)
 			if d.Len() != n || d.Label(n-1) != labels[1] || d.Label(n-2) != labels[0] {
 				t.Errorf("%s, %s: %d images, the last with label %d", format, split, d.Len(), d.Label(n-1))
 			}
@@ -102,12 +99,8 @@ func TestCorruptedSetErrors(t *testing.T) {
 		{"imagenet-c", "c", "fog", cifarC(), "it holds no folders such as fog/3/CLASS"},
 		{"imagenet-c", "c", "rain", imageNetC(t), "there are: fog, saturate, snow"},
 	} {
-		spec := Spec{Format: c.format, Path: c.path}
-		spec.Split = c.split
-		_, err := Open(spec, c.fsys, 0)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s, split %q: %v, want %q", c.format, c.split, err, c.says)
-		}
+		_, err := Open(of(c.format, c.path, c.split, nil), c.fsys, 0)
+		must.Refuse(t, err, c.says)
 	}
 }
 
@@ -121,9 +114,7 @@ func FuzzCorrupted(f *testing.F) {
 	f.Fuzz(func(t *testing.T, images, labels []byte, split string) {
 		fsys := fstest.MapFS{"c/fog.npy": {Data: images}, "c/labels.npy": {Data: labels}, "i/fog/1/a/x.png": {Data: im}}
 		for path, format := range map[string]string{"c": "cifar10-c", "i": "imagenet-c"} {
-			spec := Spec{Format: format, Path: path}
-			spec.Split = split
-			walk(t, spec, fsys)
+			walk(t, of(format, path, split, nil), fsys)
 		}
 	})
 }

@@ -4,9 +4,9 @@
 // id is its index in the file (or sorted folder) before indices and limit.
 //
 // No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each image
-// is read again from its file on every request. An image's id, label and checksum stay in memory, and its name in a
-// folder: 20 to 100 bytes. The checksum finds files that change while they are in use. A compressed NumPy array
-// allows no random access, so it is unpacked into a temporary file.
+// is read again from its file on every request. An image's label stays in memory, of a chosen one the id and
+// checksum too, and its name in a folder: 20 to 100 bytes. The checksum finds files that change while they are in
+// use. A compressed NumPy array allows no random access, so it is unpacked into a temporary file.
 package dataset
 
 import (
@@ -79,16 +79,22 @@ type Dataset struct {
 type source interface {
 	// count returns the number of images before any choice.
 	count() int
+	// label returns an image's label. It is valid if below the number of classes.
+	label(id int) int
 	// classes returns the number of classes and, if they have any, their names.
 	classes() (int, []string)
 	// name identifies an image in a message.
 	name(id int) string
-	// label returns an image's label. It is valid if below the number of classes.
-	label(id int) (int, error)
 	// read reads an image's bytes, in the format's form, into buf, or into new memory if buf is too short. The shape
 	// is channels, height and width.
 	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
 }
+
+// labels are the labels of a source's images, by id.
+type labels []int
+
+func (l labels) count() int       { return len(l) }
+func (l labels) label(id int) int { return l[id] }
 
 // unpacker is a source without random access. unpack is called before the first read and makes the images of the ids
 // readable.
@@ -122,8 +128,7 @@ func (g *Digest) fits(src source, ids []int, classes int) bool {
 		return false
 	}
 	for i, id := range ids {
-		label, err := src.label(id)
-		if err != nil || label != g.Labels[i] || label < 0 || label >= classes {
+		if label := src.label(id); label != g.Labels[i] || label < 0 || label >= classes {
 			return false
 		}
 	}
@@ -210,7 +215,7 @@ func (d *Dataset) check() (err error) {
 	var pixels []float32
 	hash, kept := sha256.New(), 0
 	for _, id := range d.ids {
-		bytes, shape, label, rerr := d.load(id, buf)
+		bytes, shape, rerr := d.source.read(id, buf)
 		if errors.As(rerr, new(unreadable)) {
 			d.lose(rerr)
 			err = cmp.Or(err, rerr)
@@ -229,6 +234,7 @@ func (d *Dataset) check() (err error) {
 				"transform: {resize: 256, crop: 224}, or --resize and --crop, makes them so", d.source.name(id), shape,
 				d.shape)
 		}
+		label := d.source.label(id)
 		if label < 0 || label >= d.classes {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
 				label, d.classes, d.classes-1)
@@ -261,14 +267,6 @@ func (d *Dataset) lose(err error) {
 	}
 }
 
-// load reads an image of the source and its label.
-func (d *Dataset) load(id int, buf []byte) (bytes []byte, shape [3]int, label int, err error) {
-	if bytes, shape, err = d.source.read(id, buf); err == nil {
-		label, err = d.source.label(id)
-	}
-	return bytes, shape, label, err
-}
-
 // decode writes the pixels of an image's bytes into out and returns how many it has clipped.
 func (d *Dataset) decode(bytes []byte, out []float32) int {
 	if s, ok := d.source.(encoded); ok {
@@ -289,9 +287,7 @@ func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, 
 		return nil, nil, err
 	}
 	if sample = spec.Sample; sample != nil {
-		if ids, err = sampled(src, ids, *sample); err != nil {
-			return nil, nil, err
-		}
+		ids = sampled(src, ids, *sample)
 	}
 	for _, l := range []int{spec.Limit, limit} {
 		if l < 0 {
@@ -301,18 +297,12 @@ func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, 
 	if limit = min(cmp.Or(spec.Limit, len(ids)), cmp.Or(limit, len(ids)), len(ids)); limit == 0 {
 		return nil, nil, errors.New("indices is an empty list, so no image is left")
 	}
-	if sample == nil && limit < len(ids) {
-		sorted, err := byClass(src, ids)
-		if err == nil && sorted {
-			sample = &result.Sample{N: limit, PerClass: true}
-			ids, err = sampled(src, ids, *sample)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+	if sample == nil && limit < len(ids) && byClass(src, ids) {
+		sample = &result.Sample{N: limit, PerClass: true}
+		ids = sampled(src, ids, *sample)
 	}
-	left.Classes, err = dropped(src, ids, limit)
-	return ids[:limit:limit], sample, err
+	left.Classes = dropped(src, ids, limit)
+	return ids[:limit:limit], sample, nil
 }
 
 // indexed returns the ids at the given indices, or all.
@@ -397,12 +387,12 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		buf = new([]byte)
 	}
 	defer d.buffers.Put(buf)
-	bytes, shape, label, err := d.load(d.ids[i], *buf)
+	bytes, shape, err := d.source.read(d.ids[i], *buf)
 	if err != nil {
 		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
 	*buf = bytes
-	if shape != d.shape || label != d.labels[i] || checksum.Of(bytes) != d.sums[i] {
+	if shape != d.shape || checksum.Of(bytes) != d.sums[i] {
 		advice := "start the command anew"
 		if d.elsewhere {
 			advice = "choose another --out"

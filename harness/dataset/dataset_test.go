@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -38,6 +39,22 @@ func files(pairs map[string][]byte) fs.FS {
 		m[name] = &fstest.MapFile{Data: data}
 	}
 	return m
+}
+
+// of describes a set of a format at a path.
+func of(format, path, split string, keys *result.Keys) Spec {
+	return Spec{Format: format, Path: path, Shaping: result.Shaping{Split: split, Keys: keys}}
+}
+
+// refused fails the test unless opening a set is an error in one line that begins with its path, its format and these
+// words.
+func refused(t *testing.T, spec Spec, fsys fs.FS, want string) {
+	t.Helper()
+	_, err := Open(spec, fsys, 0)
+	want = fmt.Sprintf("data set %s (%s): %s", spec.Path, spec.Format, want)
+	if must.Refuse(t, err, "data set"); !strings.HasPrefix(fmt.Sprint(err), want) {
+		t.Errorf("%+v:\n got %v\nwant %s", spec, err, want)
+	}
 }
 
 func TestCIFAR(t *testing.T) {
@@ -198,11 +215,7 @@ func TestErrors(t *testing.T) {
 		{"tiny-imagenet", "folder", Spec{}, "folder/wnids.txt does not exist"},
 	} {
 		c.spec.Format, c.spec.Path = c.format, c.path
-		_, err := Open(c.spec, fsys, 0)
-		want := fmt.Sprintf("data set %s (%s): %s", c.path, c.format, c.want)
-		if !strings.HasPrefix(fmt.Sprint(err), want) {
-			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, want)
-		}
+		refused(t, c.spec, fsys, c.want)
 	}
 	_, err := Open(Spec{Format: "cifar", Path: "good.bin"}, fsys, 0)
 	if err == nil || !strings.Contains(err.Error(), `no format "cifar"; formats: cifar10-bin`) {

@@ -14,10 +14,11 @@ import (
 
 // folder is a list of labelled image files, of image-folder or tiny-imagenet.
 type folder struct {
+	labels
 	fsys    fs.FS
-	entries []labelled
+	entries []entry
 	names   []string       // of the classes
-	labels  map[string]int // by class name
+	byClass map[string]int // labels by class name
 	grey    bool           // images have one channel
 
 	left      int      // number of files and folders that are not images; hidden ones do not count
@@ -37,22 +38,23 @@ func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
 	if len(spec.ClassNames) > 0 {
 		classes = spec.ClassNames
 	}
-	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}, grey: spec.grey()}
+	f := &folder{fsys: fsys, names: classes, byClass: map[string]int{}, grey: spec.grey()}
 	for i, name := range classes {
-		if _, twice := f.labels[name]; twice {
+		if _, twice := f.byClass[name]; twice {
 			return nil, fmt.Errorf("the class %q is named twice", shorten(name))
 		}
-		f.labels[name] = i
+		f.byClass[name] = i
 	}
 	return f, nil
 }
 
-type labelled struct {
-	dir, file string
-	label     int
-}
+type entry struct{ dir, file string }
 
-func (l labelled) path() string { return path.Join(l.dir, l.file) }
+func (e entry) path() string { return path.Join(e.dir, e.file) }
+
+func (f *folder) add(dir, file string, label int) {
+	f.entries, f.labels = append(f.entries, entry{dir, file}), append(f.labels, label)
+}
 
 // openFolder lists a folder of class folders with PNG, JPEG and WebP files, or the class folders of a split. Classes
 // are in the order of their folders' names, or of the given names; images are in the order of classes, then of their
@@ -160,7 +162,7 @@ func some(names []string) string {
 // listClasses adds the images in a part of each class's folder.
 func (f *folder) listClasses(dir, part string, classes []string) error {
 	for _, class := range classes {
-		label, ok := f.labels[class]
+		label, ok := f.byClass[class]
 		if !ok {
 			return fmt.Errorf("its folder %s is not in the list of classes", shorten(class))
 		}
@@ -201,7 +203,7 @@ func (f *folder) list(dir string, label int) error {
 		switch {
 		case strings.HasPrefix(file.Name(), "."):
 		case isImage && !file.IsDir():
-			f.entries = append(f.entries, labelled{dir, file.Name(), label})
+			f.add(dir, file.Name(), label)
 		default:
 			f.leave(path.Join(path.Base(dir), file.Name()))
 		}
@@ -209,11 +211,8 @@ func (f *folder) list(dir string, label int) error {
 	return nil
 }
 
-func (f *folder) count() int               { return len(f.entries) }
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
 func (f *folder) name(id int) string       { return f.entries[id].path() }
-
-func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
 
 func (f *folder) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return decodeFile(f.fsys, f.entries[id].path(), f.grey, buf)

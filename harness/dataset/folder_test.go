@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	stdimage "image"
 	"image/color"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
 
@@ -102,10 +100,7 @@ func TestImageFolder(t *testing.T) {
 		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG, JPEG or WebP: png: unsupported feature: dimension"},
 	} {
 		c.spec.Format = "image-folder"
-		_, err := Open(c.spec, fsys, 0)
-		if want := "data set " + c.spec.Path + " (image-folder): " + c.want; !strings.HasPrefix(fmt.Sprint(err), want) {
-			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, want)
-		}
+		refused(t, c.spec, fsys, c.want)
 	}
 }
 
@@ -185,8 +180,9 @@ func TestTinyImageNet(t *testing.T) {
 		{path: "tiny/val", names: []string{"n01", "n02", "n03"}, labels: []int{0, 1, 2}, red: []float32{128, 10, 20}},
 		{path: "tiny/train", labels: []int{1, 0, 0}, red: []float32{1, 3, 2}},
 	} {
-		d := must.Get(Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names,
-			Shaping: result.Shaping{Split: c.split}}, fsys, 0))(t)
+		spec := of("tiny-imagenet", c.path, c.split, nil)
+		spec.ClassNames = c.names
+		d := must.Get(Open(spec, fsys, 0))(t)
 		if d.Len() != len(c.labels) || d.Classes() != 3 || d.Shape() != [3]int{3, 2, 3} {
 			t.Errorf("%s: %d images, %d classes, shape %v", c.path, d.Len(), d.Classes(), d.Shape())
 			continue
@@ -208,24 +204,14 @@ func TestTinyImageNet(t *testing.T) {
 		"unlabelled": "unlabelled/val/val_annotations.txt does not exist",
 		"lost":       "lost/val/images/val_0.JPEG does not exist",
 	} {
-		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0) // the default split's
-		if err == nil || !strings.HasPrefix(err.Error(), "data set "+path+" (tiny-imagenet): "+want) {
-			t.Errorf("%s:\n got %v\nwant %s", path, err, want)
-		}
+		refused(t, of("tiny-imagenet", path, "", nil), fsys, want) // the default split's
 	}
-}
-
-func TestTinyImageNetSplits(t *testing.T) {
-	fsys := fstest.MapFS{"tiny/wnids.txt": {Data: []byte("n01")}}
-	for path, want := range map[string]string{
-		"tiny":     "split must be val or train, not test: its test images have no labels",
-		"tiny/val": "split must be val or train, not test: its test images have no labels",
-	} {
-		_, err := Open(Spec{Format: "tiny-imagenet", Path: path, Shaping: result.Shaping{Split: "test"}}, fsys, 0)
-		must.Refuse(t, err, want)
+	for _, path := range []string{"tiny", "tiny/val"} {
+		refused(t, of("tiny-imagenet", path, "test", nil), fsys,
+			"split must be val or train, not test: its test images have no labels")
 	}
-	_, err := Open(Spec{Format: "tiny-imagenet", Path: "tiny/val", Shaping: result.Shaping{Split: "train"}}, fsys, 0)
-	must.Refuse(t, err, "split: it is train, but the path is that of val; remove one of the two")
+	refused(t, of("tiny-imagenet", "tiny/val", "train", nil), fsys,
+		"split: it is train, but the path is that of val; remove one of the two")
 }
 
 func TestGuess(t *testing.T) {
@@ -270,7 +256,7 @@ func TestSplitFolders(t *testing.T) {
 		{"all", "dev", nil, "it has no split dev of class folders; choose one by split: test, train, val"},
 		{"all/train", "val", nil, "split: it has no folder val with class folders in it; remove it"},
 	} {
-		d, err := Open(Spec{Format: "image-folder", Path: c.path, Shaping: result.Shaping{Split: c.split}}, fsys, 0)
+		d, err := Open(of("image-folder", c.path, c.split, nil), fsys, 0)
 		switch {
 		case c.want != "":
 			must.Refuse(t, err, c.want)

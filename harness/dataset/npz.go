@@ -14,6 +14,7 @@ import (
 // npz holds NumPy arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
 // (any integer type, [N] or [N, 1]), in an archive or in files of their own.
 type npz struct {
+	labels
 	path   string
 	x      array
 	h      header      // x's
@@ -21,8 +22,7 @@ type npz struct {
 	start  int64       // position of image 0 in values
 	shape  [3]int      // C, H, W
 	last   bool        // channels last
-	labels []int
-	n      int // number of classes: the largest label plus one
+	n      int         // number of classes: the largest label plus one
 }
 
 func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
@@ -41,9 +41,9 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err := z.readLabels(*y); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
-	if images := z.count(); images != len(z.labels) {
-		return nil, fmt.Errorf("%s holds %d images and %s %d labels", shorten(x.name), images, shorten(y.name),
-			len(z.labels))
+	if z.images() != z.count() {
+		return nil, fmt.Errorf("%s holds %d images and %s %d labels", shorten(x.name), z.images(), shorten(y.name),
+			z.count())
 	}
 	return z, nil
 }
@@ -138,7 +138,7 @@ func (z *npz) readLabels(y array) error {
 }
 
 func (z *npz) record() int              { return z.shape[0] * z.shape[1] * z.shape[2] * z.h.width }
-func (z *npz) count() int               { return z.h.shape[0] }
+func (z *npz) images() int              { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
 func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
@@ -168,8 +168,6 @@ func (z *npz) unpack(ids []int, files *closers) error {
 	}
 	return nil
 }
-
-func (z *npz) label(id int) (int, error) { return z.labels[id], nil }
 
 func (z *npz) read(id int, buf []byte) ([]byte, [3]int, error) {
 	buf = slices.Grow(buf[:0], z.record())[:z.record()]

@@ -25,8 +25,8 @@ import (
 // {bytes, path}, or of bytes, and one of labels. Parquet allows no random access, so the chosen images are copied,
 // still encoded, into a temporary file.
 type pictures struct {
+	labels
 	parts  []picturePart
-	labels []int
 	names  []string // of the classes; nil if the files don't name them
 	n      int      // number of classes without names: the largest label plus one
 	grey   bool     // images have one channel
@@ -255,8 +255,6 @@ func (p *pictures) unpack(ids []int, files *closers) (err error) {
 	return err
 }
 
-func (p *pictures) count() int { return len(p.labels) }
-
 func (p *pictures) classes() (int, []string) { return max(p.n, len(p.names)), p.names }
 
 func (p *pictures) name(id int) string {
@@ -266,8 +264,6 @@ func (p *pictures) name(id int) string {
 	}
 	return fmt.Sprintf("row %d of %s", id-p.parts[i].first, p.parts[i].name)
 }
-
-func (p *pictures) label(id int) (int, error) { return p.labels[id], nil }
 
 func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	data := make([]byte, p.size[id])

@@ -1,10 +1,8 @@
 package dataset
 
 import (
-	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -32,8 +30,8 @@ func TestParquet(t *testing.T) {
 		{"gzip.parquet", "", nil, []int{3, 0}, []int{3, 0}, []int{4, 0}, nil},
 		{"none.parquet", "", &result.Keys{X: "img", Y: "coarse_label"}, []int{4}, []int{4}, []int{0}, nil},
 	} {
-		spec := Spec{Format: "parquet", Path: c.path, Indices: c.indices, Shaping: result.Shaping{Split: c.split,
-			Keys: c.keys}}
+		spec := of("parquet", c.path, c.split, c.keys)
+		spec.Indices = c.indices
 		d, err := Open(spec, samples, 0)
 		if err != nil {
 			t.Error(err)
@@ -114,12 +112,7 @@ func TestParquetErrors(t *testing.T) {
 			"none.parquet: row 0 holds int64, not an image"},
 		{"paths.parquet", "", nil, "paths.parquet: row 0 holds nothing, not an image; files with only the paths"},
 	} {
-		_, err := Open(Spec{Format: "parquet", Path: c.path, Shaping: result.Shaping{Split: c.split, Keys: c.keys}},
-			fsys, 0)
-		want := fmt.Sprintf("data set %s (parquet): %s", c.path, c.want)
-		if must.Refuse(t, err); !strings.HasPrefix(fmt.Sprint(err), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		refused(t, of("parquet", c.path, c.split, c.keys), fsys, c.want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // sampled orders ids at random so that the first n, for any n, are a sample too. By class, the first image of every
 // class comes before the second of any. An image's position depends on its id and the seed alone.
-func sampled(src source, ids []int, s result.Sample) ([]int, error) {
+func sampled(src source, ids []int, s result.Sample) []int {
 	type drawn struct {
 		id, round int
 		key       uint64
@@ -29,50 +29,34 @@ func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 	if s.PerClass {
 		rounds := map[int]int{} // by label
 		for i := range all {
-			label, err := src.label(all[i].id)
-			if err != nil {
-				return nil, err
-			}
+			label := src.label(all[i].id)
 			all[i].round = rounds[label]
 			rounds[label]++
 		}
 		slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.round, b.round), byKey(a, b)) })
 	}
-	return lists.Map(all[:min(s.N, len(all))], func(one drawn) int { return one.id }), nil
+	return lists.Map(all[:min(s.N, len(all))], func(one drawn) int { return one.id })
 }
 
 // byClass reports whether images are sorted by class: there are several classes, and the labels never fall.
-func byClass(src source, ids []int) (bool, error) {
-	first, last := 0, 0
-	for i, id := range ids {
-		label, err := src.label(id)
-		if err != nil || i > 0 && label < last {
-			return false, err
-		}
-		if last = label; i == 0 {
-			first = label
-		}
-	}
-	return first < last, nil
+func byClass(src source, ids []int) bool {
+	all := lists.Map(ids, src.label)
+	return slices.IsSorted(all) && all[0] < all[len(all)-1]
 }
 
 // dropped returns how many classes a limit takes away although as many images could have kept them.
-func dropped(src source, ids []int, limit int) (int, error) {
+func dropped(src source, ids []int, limit int) int {
 	if limit >= len(ids) {
-		return 0, nil
+		return 0
 	}
 	all, kept := map[int]bool{}, 0
 	for i, id := range ids {
-		label, err := src.label(id)
-		if err != nil {
-			return 0, err
-		}
-		if all[label] = true; i < limit {
+		if all[src.label(id)] = true; i < limit {
 			kept = len(all)
 		}
 	}
 	if kept == min(limit, len(all)) {
-		return 0, nil
+		return 0
 	}
-	return len(all) - kept, nil
+	return len(all) - kept
 }

@@ -47,7 +47,7 @@ func temporaryFolders() (folders []string) {
 	return folders
 }
 
-// temporary makes a temporary file with the output of fill. It stays open.
+// temporary makes a temporary file with the output of fill. It stays open until the closers are closed.
 func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
 	t, err := writeTemporary(temporaryFolders(), fill)
 	if err != nil {
@@ -62,31 +62,24 @@ func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
 func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, error) {
 	var reasons []string
 	for _, dir := range folders {
-		t, write, err := tryTemporary(dir, fill)
-		if write == nil {
-			return t, err
+		f, err := os.CreateTemp(dir, "selfheal-images-*")
+		if err == nil {
+			t := &temporary{File: f}
+			if os.Remove(f.Name()) != nil {
+				t.left = f.Name()
+			}
+			w := bufio.NewWriterSize(f, 1<<20)
+			filled := fill(w)
+			if err = w.Flush(); err == nil && filled == nil {
+				return t, nil
+			}
+			t.Close()
+			if err == nil {
+				return nil, filled
+			}
 		}
-		reasons = append(reasons, fmt.Sprintf("%s: %v", dir, fault.Reason(write)))
+		reasons = append(reasons, fmt.Sprintf("%s: %v", dir, fault.Reason(err)))
 	}
 	return nil, fmt.Errorf("no folder has room for a temporary file (%s); set TMPDIR to one that has",
 		strings.Join(reasons, "; "))
-}
-
-// tryTemporary returns errors of the folder as write, and fill's own as err.
-func tryTemporary(dir string, fill func(io.Writer) error) (t *temporary, write, err error) {
-	f, write := os.CreateTemp(dir, "selfheal-images-*")
-	if write != nil {
-		return nil, write, nil
-	}
-	t = &temporary{File: f}
-	if os.Remove(f.Name()) != nil {
-		t.left = f.Name()
-	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	err = fill(w)
-	if write = w.Flush(); write != nil || err != nil {
-		t.Close()
-		return nil, write, err
-	}
-	return t, nil, nil
 }

@@ -77,12 +77,12 @@ func (f *folder) listValidation(dir string) error {
 		if len(fields) < 2 || !isName(fields[0]) {
 			return fmt.Errorf("%s:%d: a line is a file's name and its class, not %q", annotations, i+1, shorten(line))
 		}
-		label, ok := f.labels[fields[1]]
+		label, ok := f.byClass[fields[1]]
 		if !ok {
 			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1,
 				shorten(fields[0]), shorten(fields[1]))
 		}
-		f.entries = append(f.entries, labelled{images, fields[0], label})
+		f.add(images, fields[0], label)
 	}
 	return nil
 }

@@ -76,22 +76,6 @@ func shardContinued(t *testing.T, p *plan.Plan, s plan.Shard, attempt bool, dir 
 	return said.String()
 }
 
-// Any number of shards gives the results of one run.
-func TestMerge(t *testing.T) {
-	p := testplan.Plan(t, testplan.Resumed, 2, 8)
-	whole := filepath.Join(t.TempDir(), "whole")
-	testinput.Runtime(t)
-	must.Get(run.Run(t.Context(), p, run.Options{Out: whole}))(t)
-	for _, n := range []int{2, 7} { // one shard is a part of TestMergeOfManyShards
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			dir, shards := sharded(t, p, n)
-			must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
-			sameEnd(t, "merged", whole, dir)
-		})
-	}
-}
-
 // sparse is a run of a second: clean images, and an attack on two networks.
 const sparse = testplan.Bundled + `
 attacks: {pgd: {kind: pgd, norm: linf, epsilon: 1/255, steps: 2}}

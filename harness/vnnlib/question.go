@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	"selfheal/internal/tree"
 	"selfheal/models/bounds"
 	"selfheal/models/grad"
@@ -136,11 +138,16 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	if err != nil {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
-	spec, err := openSource(ctx, q.Spec)
+	property, err := input.Open(q.Spec)
 	if err != nil {
 		return r, inProperty(ctx, err)
 	}
-	defer spec.file.Close()
+	defer property.Close()
+	inFile := func(err error) error { return inProperty(ctx, fmt.Errorf("%s: %w", q.Spec, fault.Reason(err))) }
+	spec, err := headOf(ctx, property)
+	if err != nil {
+		return r, inFile(err)
+	}
 	runtime := func() error { return q.Runtime(ctx) }
 	net, err := open(file, in, nil, runtime)
 	if err == nil {
@@ -155,7 +162,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	of := spec.sizeOf(net, in)
 	asks, err := spec.rest(ctx, of)
 	if err != nil {
-		return r, inProperty(ctx, err)
+		return r, inFile(err)
 	}
 	if len(of.each[1]) > 1 {
 		if net, err = open(file, in, of.each[1], runtime); err != nil {

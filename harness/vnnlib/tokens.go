@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
-	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/number"
 )
@@ -51,7 +51,7 @@ func (l *limited) Read(p []byte) (int, error) {
 func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	from = &limited{ctx, from, mostBytes}
 	in := bufio.NewReaderSize(from, 1<<16)
-	if start, err := in.Peek(2); err == nil && start[0] == 0x1f && start[1] == 0x8b {
+	if start, _ := in.Peek(2); input.Packed(start) {
 		packed, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, err
@@ -61,45 +61,17 @@ func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	return &tokens{in: in, line: 1}, nil
 }
 
-// source is a property's file whose head has been read. Errors name the file.
-type source struct {
-	*parser
-	path string
-	file io.Closer
-}
-
-// openSource opens a VNN-LIB file, perhaps packed by gzip. Close it when done.
-func openSource(ctx context.Context, path string) (*source, error) {
-	f, err := input.Open(path)
+// headOf reads the head of a file as [parserOf] does. It does not wait for an empty pipe.
+func headOf(ctx context.Context, f *os.File) (*parser, error) {
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	s := &source{path: path, file: f}
-	info, err := f.Stat()
-	if err == nil {
-		in := bufio.NewReader(f)
-		if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
-			err = input.ErrPipe
-		} else {
-			s.parser, err = parserOf(ctx, in)
-		}
+	in := bufio.NewReader(f)
+	if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, input.ErrPipe
 	}
-	if err != nil {
-		f.Close()
-		return nil, s.error(err)
-	}
-	return s, nil
-}
-
-func (s *source) error(err error) error { return fmt.Errorf("%s: %w", s.path, fault.Reason(err)) }
-
-// rest reads the property for a network of a size.
-func (s *source) rest(ctx context.Context, of size) (*property, error) {
-	p, err := s.parser.rest(ctx, of)
-	if err != nil {
-		return nil, s.error(err)
-	}
-	return p, nil
+	return parserOf(ctx, in)
 }
 
 // peek returns the next token without taking it, or "" at the end.

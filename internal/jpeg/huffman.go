@@ -1,8 +1,6 @@
 package jpeg
 
-import "errors"
-
-var errHuffman = errors.New("a Huffman table is damaged")
+const errHuffman = fault("a Huffman table is damaged")
 
 // huffman is a table of codes of 1 to 16 bits (T.81, annex C).
 type huffman struct {
@@ -13,33 +11,24 @@ type huffman struct {
 	index   [17]int32   // index of the first code's symbol, for each length
 }
 
-func (d *decoder) readHuffman(b []byte) error {
+func (d *decoder) readHuffman(b []byte) {
 	for len(b) > 0 {
 		if len(b) < 17 || b[0]>>4 > 1 || b[0]&15 > 3 {
-			return errHuffman
+			panic(errHuffman)
 		}
 		n := 0
 		for _, count := range b[1:17] {
 			n += int(count)
 		}
 		if n > 256 || len(b) < 17+n {
-			return errHuffman
+			panic(errHuffman)
 		}
-		h, err := newHuffman(b[1:17], b[17:17+n])
-		if err != nil {
-			return err
-		}
-		if b[0]>>4 == 0 {
-			d.dcs[b[0]&15] = h
-		} else {
-			d.acs[b[0]&15] = h
-		}
+		d.tables[b[0]>>4][b[0]&15] = newHuffman(b[1:17], b[17:17+n])
 		b = b[17+n:]
 	}
-	return nil
 }
 
-func newHuffman(counts, symbols []byte) (*huffman, error) {
+func newHuffman(counts, symbols []byte) *huffman {
 	h := &huffman{symbols: symbols}
 	code, at := int32(0), int32(0)
 	for length := 1; length <= 16; length++ {
@@ -49,7 +38,7 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 			h.last[length] = -1
 		}
 		if code+n > 1<<length {
-			return nil, errHuffman
+			panic(errHuffman)
 		}
 		for i := int32(0); i < n && length <= 8; i++ {
 			from := (code + i) << (8 - length)
@@ -59,17 +48,16 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 		}
 		at, code = at+n, (code+n)<<1
 	}
-	return h, nil
+	return h
 }
 
-// need makes n bits available, at most 16. It does not invent bits beyond the scan's data, but reports an error.
-func (d *decoder) need(n int) error {
+// need makes n bits available, at most 16. It does not invent bits beyond the scan's data.
+func (d *decoder) need(n int) {
 	for d.nbits < n {
 		if !d.load() {
-			return errTruncated
+			panic(errTruncated)
 		}
 	}
-	return nil
 }
 
 // load reads a byte of the scan, if there is one.
@@ -90,42 +78,38 @@ func (d *decoder) load() bool {
 }
 
 // receive reads n bits, 16 at most.
-func (d *decoder) receive(n int) (int32, error) {
-	if err := d.need(n); err != nil {
-		return 0, err
-	}
+func (d *decoder) receive(n int) int32 {
+	d.need(n)
 	d.nbits -= n
-	return int32(d.bits >> d.nbits & (1<<n - 1)), nil
+	return int32(d.bits >> d.nbits & (1<<n - 1))
 }
 
 // extended reads n bits of a number that may be negative (T.81, figure F.12).
-func (d *decoder) extended(n int) (int32, error) {
-	v, err := d.receive(n)
+func (d *decoder) extended(n int) int32 {
+	v := d.receive(n)
 	if n > 0 && v < 1<<(n-1) {
 		v += -1<<n + 1
 	}
-	return v, err
+	return v
 }
 
 // symbol reads a code.
-func (d *decoder) symbol(h *huffman) (byte, error) {
+func (d *decoder) symbol(h *huffman) byte {
 	for d.nbits < 8 && d.load() {
 	}
 	if d.nbits >= 8 {
 		if found := h.fast[d.bits>>(d.nbits-8)&255]; found != 0 {
 			d.nbits -= int(found & 255)
-			return byte(found >> 8), nil
+			return byte(found >> 8)
 		}
 	}
 	for length := 1; length <= 16; length++ {
-		if err := d.need(length); err != nil {
-			return 0, err
-		}
+		d.need(length)
 		code := int32(d.bits >> (d.nbits - length) & (1<<length - 1))
 		if code <= h.last[length] && code >= h.first[length] {
 			d.nbits -= length
-			return h.symbols[h.index[length]+code-h.first[length]], nil
+			return h.symbols[h.index[length]+code-h.first[length]]
 		}
 	}
-	return 0, errors.New("the data have a code that no table has")
+	panic(fault("the data have a code that no table has"))
 }

@@ -6,14 +6,17 @@
 package jpeg
 
 import (
-	"errors"
 	"fmt"
 	"image"
 	"slices"
 )
 
-// errTruncated is returned for files that end too early.
-var errTruncated = errors.New("the JPEG file is cut short")
+// fault describes damage of a file. The decoder panics with it, and [decoder.parse] returns it as an error.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
+const errTruncated = fault("the JPEG file is cut short")
 
 // Markers (T.81, table B.1).
 const (
@@ -50,7 +53,7 @@ type decoder struct {
 	mcus        image.Point
 	components  []component
 	quants      [4]*[64]uint16
-	dcs, acs    [4]*huffman
+	tables      [2][4]*huffman // of DC and of AC coefficients
 	restart     int
 	jfif, adobe bool
 	transform   byte
@@ -80,35 +83,31 @@ func Decode(data []byte) (*Picture, error) {
 }
 
 // parse reads segment after segment.
-func (d *decoder) parse() error {
+func (d *decoder) parse() (err error) {
+	defer func() {
+		switch wrong := recover().(type) {
+		case nil:
+		case fault:
+			err = wrong
+		default:
+			panic(wrong)
+		}
+	}()
 	if len(d.data) < 2 || d.data[0] != fill || d.data[1] != soi {
-		return errors.New("no JPEG file")
+		panic(fault("no JPEG file"))
 	}
 	d.at = 2
-	for {
-		marker, err := d.marker()
-		switch {
-		case errors.Is(err, errTruncated) && d.frame != sof2 && d.complete() || err == nil && marker == eoi:
-			if !d.complete() {
-				return errTruncated
-			}
+	for !d.onlyHeaders || d.frame == 0 {
+		switch marker, ok := d.marker(); {
+		case !ok && d.frame == sof2 || (!ok || marker == eoi) && !d.complete():
+			panic(errTruncated)
+		case !ok || marker == eoi:
 			return nil
-		case err != nil:
-			return err
-		case marker >= rst0 && marker <= rst7 || marker == tem:
-			continue
-		}
-		segment, err := d.segment()
-		if err != nil {
-			return err
-		}
-		if err := d.read(marker, segment); err != nil {
-			return err
-		}
-		if d.onlyHeaders && d.frame != 0 {
-			return nil
+		case marker < rst0 && marker != tem || marker > rst7:
+			d.read(marker, d.segment())
 		}
 	}
+	return nil
 }
 
 // complete reports whether every component has had a scan.
@@ -117,64 +116,64 @@ func (d *decoder) complete() bool {
 }
 
 // marker finds the next marker and skips the bytes before it.
-func (d *decoder) marker() (byte, error) {
+func (d *decoder) marker() (marker byte, ok bool) {
 	for ; d.at+1 < len(d.data); d.at++ {
 		if d.data[d.at] == fill && d.data[d.at+1] != fill && d.data[d.at+1] != 0 {
 			d.at += 2
-			return d.data[d.at-1], nil
+			return d.data[d.at-1], true
 		}
 	}
-	return 0, errTruncated
+	return 0, false
 }
 
 // segment returns the content of a marker's segment.
-func (d *decoder) segment() ([]byte, error) {
+func (d *decoder) segment() []byte {
 	if d.at+2 > len(d.data) {
-		return nil, errTruncated
+		panic(errTruncated)
 	}
 	n := int(d.data[d.at])<<8 | int(d.data[d.at+1])
 	if n < 2 {
-		return nil, errors.New("a segment has no length")
+		panic(fault("a segment has no length"))
 	}
 	if d.at+n > len(d.data) {
-		return nil, errTruncated
+		panic(errTruncated)
 	}
 	d.at += n
-	return d.data[d.at-n+2 : d.at], nil
+	return d.data[d.at-n+2 : d.at]
 }
 
-func (d *decoder) read(marker byte, b []byte) error {
+func (d *decoder) read(marker byte, b []byte) {
 	switch {
 	case marker == dqt:
-		return d.readQuant(b)
+		d.readQuant(b)
 	case marker == dht:
-		return d.readHuffman(b)
+		d.readHuffman(b)
 	case marker == dri:
 		if len(b) != 2 {
-			return errors.New("a restart interval has 2 bytes")
+			panic(fault("a restart interval has 2 bytes"))
 		}
 		d.restart = int(b[0])<<8 | int(b[1])
 	case marker == sof0 || marker == sof1 || marker == sof2:
 		d.frame = marker
-		return d.readFrame(b)
+		d.readFrame(b)
 	case marker > sof2 && marker <= sof15:
-		return fmt.Errorf("frame type %#x: only baseline, extended and progressive Huffman coding are read", marker)
+		panic(fault(fmt.Sprintf("frame type %#x: only baseline, extended and progressive Huffman coding are read",
+			marker)))
 	case marker == sos:
-		return d.readScan(b)
+		d.readScan(b)
 	case marker == app0 && len(b) >= 5 && string(b[:5]) == "JFIF\x00":
 		d.jfif = true
 	case marker == app14 && len(b) >= 12 && string(b[:5]) == "Adobe":
 		d.adobe, d.transform = true, b[11]
 	}
-	return nil
 }
 
-func (d *decoder) readQuant(b []byte) error {
+func (d *decoder) readQuant(b []byte) {
 	for len(b) > 0 {
 		wide, id := int(b[0]>>4), b[0]&15
 		n := 64 * (wide + 1)
 		if wide > 1 || id > 3 || len(b) < 1+n {
-			return errors.New("a quantization table is damaged")
+			panic(fault("a quantization table is damaged"))
 		}
 		table := new([64]uint16)
 		for i := range 64 {
@@ -186,30 +185,29 @@ func (d *decoder) readQuant(b []byte) error {
 		}
 		d.quants[id], b = table, b[1+n:]
 	}
-	return nil
 }
 
-func (d *decoder) readFrame(b []byte) error {
+func (d *decoder) readFrame(b []byte) {
 	if len(d.components) > 0 {
-		return errors.New("the file has two frames")
+		panic(fault("the file has two frames"))
 	}
 	if len(b) < 6 || len(b) != 6+3*int(b[5]) {
-		return errors.New("the frame's header is damaged")
+		panic(fault("the frame's header is damaged"))
 	}
 	if b[0] != 8 {
-		return fmt.Errorf("%d bits: only 8 are read", b[0])
+		panic(fault(fmt.Sprintf("%d bits: only 8 are read", b[0])))
 	}
 	d.size = image.Pt(int(b[3])<<8|int(b[4]), int(b[1])<<8|int(b[2]))
 	if n := b[5]; d.size.X == 0 || d.size.Y == 0 || n != 1 && n != 3 && n != 4 {
-		return fmt.Errorf("%d×%d pixels of %d components", d.size.X, d.size.Y, n)
+		panic(fault(fmt.Sprintf("%d×%d pixels of %d components", d.size.X, d.size.Y, n)))
 	}
 	for b = b[6:]; len(b) > 0; b = b[3:] {
 		c := component{id: b[0], h: int(b[1] >> 4), v: int(b[1] & 15), table: b[2]}
 		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.table > 3 {
-			return errors.New("a component of the frame is damaged")
+			panic(fault("a component of the frame is damaged"))
 		}
 		if slices.ContainsFunc(d.components, func(other component) bool { return other.id == c.id }) {
-			return errors.New("two components of the frame have one name")
+			panic(fault("two components of the frame have one name"))
 		}
 		d.components = append(d.components, c)
 	}
@@ -223,7 +221,6 @@ func (d *decoder) readFrame(b []byte) error {
 		c.width, c.height = ceil(ceil(d.size.X*c.h, most.X), 8), ceil(ceil(d.size.Y*c.v, most.Y), 8)
 		c.stride = d.mcus.X * c.h
 	}
-	return nil
 }
 
 // most returns the largest number of blocks, across and down, of a component in an MCU.

@@ -1,19 +1,16 @@
 package jpeg
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
-var errScan = errors.New("a scan's header is damaged")
+const errScan = fault("a scan's header is damaged")
 
 // readScan reads a scan's header and the data after it.
-func (d *decoder) readScan(b []byte) error {
+func (d *decoder) readScan(b []byte) {
 	if d.scans++; d.scans > mostScans {
-		return errors.New("the file has more scans than this program reads")
+		panic(fault("the file has more scans than this program reads"))
 	}
 	if len(d.components) == 0 || len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
-		return errScan
+		panic(errScan)
 	}
 	n := int(b[0])
 	var in []*component
@@ -21,10 +18,10 @@ func (d *decoder) readScan(b []byte) error {
 		id, tables := b[1+2*i], b[2+2*i]
 		k := slices.IndexFunc(d.components, func(c component) bool { return c.id == id })
 		if k < 0 || tables>>4 > 3 || tables&15 > 3 || slices.Contains(in, &d.components[k]) {
-			return errScan
+			panic(errScan)
 		}
 		c := &d.components[k]
-		c.dc, c.ac = d.dcs[tables>>4], d.acs[tables&15]
+		c.dc, c.ac = d.tables[0][tables>>4], d.tables[1][tables&15]
 		in = append(in, c)
 	}
 	b = b[1+2*n:]
@@ -34,24 +31,24 @@ func (d *decoder) readScan(b []byte) error {
 	}
 	progressive := d.frame == sof2
 	if d.first > d.end || d.end > 63 || d.low > 13 || progressive && d.first == 0 && d.end > 0 || d.first > 0 && n > 1 {
-		return errScan
+		panic(errScan)
 	}
 	for _, c := range in {
 		if c.quant == nil {
 			if c.quant = d.quants[c.table]; c.quant == nil {
-				return errors.New("a quantization table is missing")
+				panic(fault("a quantization table is missing"))
 			}
 			c.coeffs = make([][64]int16, c.stride*d.mcus.Y*c.v)
 		}
 		if d.first == 0 && d.high == 0 && c.dc == nil || d.end > 0 && c.ac == nil {
-			return errors.New("a Huffman table is missing")
+			panic(fault("a Huffman table is missing"))
 		}
 	}
-	return d.scan(in)
+	d.scan(in)
 }
 
 // scan reads the data of a scan, block by block.
-func (d *decoder) scan(in []*component) error {
+func (d *decoder) scan(in []*component) {
 	d.reset(in)
 	across, down := d.mcus.X, d.mcus.Y
 	if len(in) == 1 {
@@ -59,31 +56,25 @@ func (d *decoder) scan(in []*component) error {
 	}
 	for mcu := range across * down {
 		if d.restart > 0 && mcu > 0 && mcu%d.restart == 0 {
-			marker, err := d.marker()
-			if err != nil {
-				return err
-			}
-			if marker != rst0+byte((mcu/d.restart-1)%8) {
-				return errors.New("the data lack a restart marker")
+			switch marker, ok := d.marker(); {
+			case !ok:
+				panic(errTruncated)
+			case marker != rst0+byte((mcu/d.restart-1)%8):
+				panic(fault("the data lack a restart marker"))
 			}
 			d.reset(in)
 		}
 		x, y := mcu%across, mcu/across
 		if len(in) == 1 {
-			if err := d.block(in[0], x, y); err != nil {
-				return err
-			}
+			d.block(in[0], x, y)
 			continue
 		}
 		for _, c := range in {
 			for k := range c.h * c.v {
-				if err := d.block(c, x*c.h+k%c.h, y*c.v+k/c.h); err != nil {
-					return err
-				}
+				d.block(c, x*c.h+k%c.h, y*c.v+k/c.h)
 			}
 		}
 	}
-	return nil
 }
 
 // reset clears the state that later blocks take from earlier ones.
@@ -95,128 +86,96 @@ func (d *decoder) reset(in []*component) {
 }
 
 // block reads a scan's part of one block.
-func (d *decoder) block(c *component, x, y int) error {
+func (d *decoder) block(c *component, x, y int) {
 	b := &c.coeffs[y*c.stride+x]
 	at := d.first
 	if at == 0 {
 		if d.high > 0 {
-			bit, err := d.receive(1)
-			b[0] |= int16(bit << d.low)
-			return err
+			b[0] |= int16(d.receive(1) << d.low)
+			return
 		}
-		n, err := d.symbol(c.dc)
-		if err != nil {
-			return err
-		}
+		n := d.symbol(c.dc)
 		if n > 15 {
-			return errors.New("a DC coefficient is too large")
+			panic(fault("a DC coefficient is too large"))
 		}
-		diff, err := d.extended(int(n))
-		if err != nil {
-			return err
-		}
-		c.last += diff
+		c.last += d.extended(int(n))
 		b[0] = int16(c.last << d.low)
 		at = 1
 	}
-	if at > d.end {
-		return nil
-	}
-	if d.high > 0 {
-		return d.refine(c, b)
-	}
-	if d.eobRun > 0 {
+	switch {
+	case at > d.end:
+		return
+	case d.high > 0:
+		d.refine(c, b)
+		return
+	case d.eobRun > 0:
 		d.eobRun--
-		return nil
+		return
 	}
 	for ; at <= d.end; at++ {
-		symbol, err := d.symbol(c.ac)
-		if err != nil {
-			return err
-		}
+		symbol := d.symbol(c.ac)
 		run, n := int(symbol>>4), int(symbol&15)
 		if n == 0 && run < 15 {
-			return d.endOfBand(run, 1)
+			d.endOfBand(run, 1)
+			return
 		}
 		if at += run; n == 0 {
 			continue
 		}
-		v, err := d.extended(n)
-		if err != nil {
-			return err
-		}
+		v := d.extended(n)
 		if at > d.end {
-			return errors.New("a block has too many coefficients")
+			panic(errCoefficients)
 		}
 		b[zigzag[at]] = int16(v << d.low)
 	}
-	return nil
 }
 
+const errCoefficients = fault("a block has too many coefficients")
+
 // endOfBand reads how many blocks have nothing more in this scan, minus the done ones (T.81, G.1.2.2).
-func (d *decoder) endOfBand(run, done int) error {
-	more := int32(0)
-	if d.frame == sof2 {
-		var err error
-		if more, err = d.receive(run); err != nil {
-			return err
-		}
-	} else if run > 0 {
-		return errors.New("a sequential scan has an end-of-band run")
+func (d *decoder) endOfBand(run, done int) {
+	if d.frame != sof2 && run > 0 {
+		panic(fault("a sequential scan has an end-of-band run"))
 	}
-	d.eobRun = 1<<run + int(more) - done
-	return nil
+	d.eobRun = 1<<run + int(d.receive(run)) - done
 }
 
 // refine reads one more bit of a block's coefficients (T.81, G.1.2.3).
-func (d *decoder) refine(c *component, b *[64]int16) error {
+func (d *decoder) refine(c *component, b *[64]int16) {
 	one := int16(1) << d.low
 	at := d.first
 	for d.eobRun == 0 && at <= d.end {
-		symbol, err := d.symbol(c.ac)
-		if err != nil {
-			return err
-		}
+		symbol := d.symbol(c.ac)
 		run, n, v := int(symbol>>4), int(symbol&15), int16(0)
 		switch {
 		case n == 1:
-			bit, err := d.receive(1)
-			if err != nil {
-				return err
-			}
-			if v = one; bit == 0 {
+			if v = one; d.receive(1) == 0 {
 				v = -one
 			}
 		case n > 1:
-			return errors.New("a refined coefficient has more than one bit")
+			panic(fault("a refined coefficient has more than one bit"))
 		case run < 15:
-			if err := d.endOfBand(run, 0); err != nil {
-				return err
-			}
+			d.endOfBand(run, 0)
 			continue
 		}
-		if at, err = d.refineRun(b, at, run, one); err != nil {
-			return err
-		}
+		at = d.refineRun(b, at, run, one)
 		if v != 0 {
 			if at > d.end {
-				return errors.New("a block has too many coefficients")
+				panic(errCoefficients)
 			}
 			b[zigzag[at]] = v
 		}
 		at++
 	}
-	if d.eobRun == 0 {
-		return nil
+	if d.eobRun > 0 {
+		d.eobRun--
+		d.refineRun(b, at, 64, one)
 	}
-	d.eobRun--
-	_, err := d.refineRun(b, at, 64, one)
-	return err
 }
 
 // refineRun refines the coefficients other than zero until it has passed run zeros, and returns the index of the next
 // one.
-func (d *decoder) refineRun(b *[64]int16, at, run int, one int16) (int, error) {
+func (d *decoder) refineRun(b *[64]int16, at, run int, one int16) int {
 	for ; at <= d.end; at++ {
 		v := &b[zigzag[at]]
 		if *v == 0 {
@@ -226,17 +185,13 @@ func (d *decoder) refineRun(b *[64]int16, at, run int, one int16) (int, error) {
 			run--
 			continue
 		}
-		bit, err := d.receive(1)
-		if err != nil {
-			return at, err
-		}
 		switch {
-		case bit == 0 || *v&one != 0:
+		case d.receive(1) == 0 || *v&one != 0:
 		case *v > 0:
 			*v += one
 		default:
 			*v -= one
 		}
 	}
-	return at, nil
+	return at
 }

@@ -182,6 +182,9 @@ func TestActionRun(t *testing.T) {
 	if exit != 0 || !want.MatchString(j.file("outputs")) {
 		t.Errorf("caches: exit %d, %q\n%s", exit, j.file("outputs"), out)
 	}
+	if _, exit := j.bash(script(t, "Find the caches"), "SOURCE="+t.TempDir()); exit == 0 {
+		t.Error("a key of files that are not there is made")
+	}
 	for binary, want := range map[string]int{
 		"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0,
 		"./absent": 1,

@@ -3,18 +3,13 @@ package repository
 import (
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
-
-	"selfheal/internal/must"
-	"selfheal/internal/testinput"
 )
 
 // ciFile reads a YAML file of CI.
@@ -103,30 +98,6 @@ func TestAction(t *testing.T) {
 	}
 	if a, b := slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(a.Inputs)); !slices.Equal(a, b) {
 		t.Errorf("the steps use the inputs %v, declared are %v", a, b)
-	}
-}
-
-// The caches' key is made of files that are there: one that is gone ends the step, as Actions runs it.
-func TestCacheKey(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("there is no bash")
-	}
-	key := func(source string) (string, error) {
-		out := filepath.Join(t.TempDir(), "output")
-		c := exec.Command(bash, "--noprofile", "--norc", "-eo", "pipefail", "-c", script(t, "Find the caches"))
-		c.Env = append(os.Environ(), "SOURCE="+source, "GITHUB_OUTPUT="+out)
-		err := c.Run()
-		text, _ := os.ReadFile(out)
-		return string(text), err
-	}
-	text := must.Get(key(testinput.Root(t)))(t)
-	if !regexp.MustCompile(`^sum=[0-9a-f]{40,64}\npaths<<`).MatchString(text) {
-		t.Errorf("it says %q", text)
-	}
-	if text, err := key(t.TempDir()); err == nil {
-		t.Errorf("without the files it says %q", text)
 	}
 }
 
