@@ -63,11 +63,11 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 // The lowest accuracy is one under an attack if the suite has attacks, otherwise under corruptions.
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
-	s.Corrupted = []*Apart{{Attack: "square"}}
+	s.Sets = []*Apart{{Attack: "square", Of: result.Attack{Kind: "corruption"}}}
 	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "pgd ℓ∞ (2/255)" {
 		t.Errorf("the lowest is under %v", low)
 	}
-	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
+	s.Sets = append(s.Sets, &Apart{Attack: "pgd", Of: result.Attack{Kind: "corruption"}})
 	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "square ℓ∞ (2/255)" {
 		t.Errorf("without attacks the lowest is under %v", low)
 	}
