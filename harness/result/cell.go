@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -259,4 +260,196 @@ func (m *Margin) UnmarshalJSON(text []byte) error {
 	}
 	*m = Margin(v)
 	return nil
+}
+
+// Column is a row of the table of columns: a number of a cell, or of the records of its images.
+type Column struct {
+	Table string // the table by cell that has it; "" for none
+	Head  string // its heading there
+	CSV   string // its name in tables.csv, where fractions are not in per cent; "" for none
+	Unit  Unit
+	Of    Reading // nil for a column that belongs to two cells or to a published number: reports fill it
+	Rare  bool    // a table leaves it out if no cell of the suite has it
+}
+
+// Reading reads a column: an integer, a float64, a [Ranged], a text or a bool; nil where the column does not apply. all
+// is nil without records.
+type Reading = func(c *Cell, all *Recorded) any
+
+// Ranged is a number with its 95 % interval.
+type Ranged struct {
+	Value float64
+	CI95  [2]float64
+}
+
+// Unit says how tables write a column's floating-point numbers.
+type Unit int
+
+// The units.
+const (
+	Plain    Unit = iota // with three digits
+	Fraction             // in per cent
+	Accuracy             // in per cent, with the mark of a cell whose gradients failed
+	Norm                 // in the cell's norm; one that is infinite exceeds the cell's epsilon
+	Whole                // a count, or the middle of two
+	Passes               // with their sum
+	Seconds              // with their sum
+)
+
+// The tables by cell. A cell has a row in a table if a column of the table applies to it.
+const (
+	SpreadTable   = "seeds"
+	VotesTable    = "votes"
+	DistanceTable = "distance"
+	SolverTable   = "solver"
+	MarginTable   = "margins"
+	CostTable     = "cost"
+)
+
+// Columns is the table. The reports' tables by cell have its columns in its order, and so has tables.csv.
+var Columns = slices.Concat(
+	unread("suite", "dataset", "model", "defense", "mode", "source", "attack", "norm", "epsilon"),
+	[]Column{
+		{CSV: "n", Of: whole(func(c *Cell) any { return c.N })},
+		{CSV: "correct", Of: judged(func(c *Cell) any { return c.Correct })},
+		{CSV: "accuracy", Of: whole(func(c *Cell) any { return c.Accuracy })},
+		{CSV: "ci_low", Of: judged(func(c *Cell) any { return c.CI95[0] })},
+		{CSV: "ci_high", Of: judged(func(c *Cell) any { return c.CI95[1] })},
+		{CSV: "max_norm", Of: whole(func(c *Cell) any { return c.MaxNorm })},
+		{CSV: "seconds", Of: whole(func(c *Cell) any { return c.Seconds })},
+		{CSV: "forward", Of: whole(func(c *Cell) any { return c.passes().Forward })},
+		{CSV: "backward", Of: whole(func(c *Cell) any { return c.passes().Backward })},
+		{CSV: "recipe", Of: whole(func(c *Cell) any { return c.Recipe })},
+		{CSV: "verdict_only", Of: whole(func(c *Cell) any { return c.VerdictOnly })},
+		{CSV: "warnings", Of: whole(func(c *Cell) any {
+			return strings.Join(lists.Distinct(c.Warnings, func(w Warning) string { return w.ID }), " ")
+		})}},
+	unread("published", "difference", "published_in_ci"),
+	[]Column{
+		{CSV: "area", Of: whole(func(c *Cell) any { return known(c.Area) })},
+		{CSV: "rounding_regained", Of: stored(func(s *Stored) any { return s.Regained })},
+		{CSV: "rounding_lost", Of: stored(func(s *Stored) any { return s.Lost })}},
+	in(VotesTable, []Column{
+		{Head: "Passes", Of: votes(func(c *Cell) any { return c.Votes.Passes })},
+		{Head: "By votes (%)", Unit: Accuracy, Of: votes(func(c *Cell) any { return c.Accuracy })},
+		{Head: "A single pass (%)", CSV: "single_pass", Unit: Fraction,
+			Of: votes(func(c *Cell) any { return Ranged{c.Votes.Expected, c.Votes.CI95} })},
+		{Head: "Undecided images", CSV: "undecided", Of: votes(func(c *Cell) any { return c.Votes.Undecided })}}),
+	in(SpreadTable, []Column{
+		{Head: "Seeds", CSV: "seeds", Of: spread(func(s *Spread) any { return s.Seeds })},
+		{Head: "Mean", CSV: "accuracy_mean", Unit: Fraction, Of: spread(func(s *Spread) any { return s.Mean })},
+		{Head: "Standard deviation", CSV: "accuracy_std", Unit: Fraction,
+			Of: spread(func(s *Spread) any { return s.Deviation })},
+		{Head: "Lowest", CSV: "accuracy_min", Unit: Fraction, Of: spread(func(s *Spread) any { return s.Min })},
+		{Head: "Highest", CSV: "accuracy_max", Unit: Fraction, Of: spread(func(s *Spread) any { return s.Max })},
+		{Head: "Right under every seed", CSV: "accuracy_every_seed", Unit: Fraction,
+			Of: spread(func(s *Spread) any { return s.Every })}}),
+	unread("healed", "harmed", "p_value"),
+	in(DistanceTable, []Column{
+		{Head: "Right images", Of: reached(func(of *both) any { return len(of.Reach) })},
+		{Head: "Unbroken", Of: reached(func(of *both) any {
+			return lists.Count(of.Reach, func(d float64) bool { return math.IsInf(d, 1) })
+		})},
+		{Head: "10 % below", Unit: Norm, Of: reached(func(of *both) any { return lists.Quantile(of.Reach, 0.1) })},
+		{Head: "Median", Unit: Norm, Of: reached(func(of *both) any { return lists.Median(of.Reach) })},
+		{Head: "90 % below", Unit: Norm, Of: reached(func(of *both) any { return lists.Quantile(of.Reach, 0.9) })},
+		{Head: "Area", Of: reached(func(of *both) any { return known(of.Area) })},
+		{Head: "Median pixels", Unit: Whole, Rare: true,
+			Of: reached(func(of *both) any { return of.quantile("pixels", 0.5) })}}),
+	in(SolverTable, []Column{
+		{Head: "Method", Of: solver(func(s *Solver) any { return s.Method })},
+		{Head: "Objective", Of: solver(func(s *Solver) any { return s.Objective })},
+		{Head: "Greedy start", Of: solver(func(s *Solver) any { return s.Greedy })},
+		{Head: "Below greedy (%)", Unit: Fraction, Of: solver(func(s *Solver) any { return s.BelowGreedy })},
+		{Head: "Control norm", Of: solver(func(s *Solver) any { return s.ControlNorm })},
+		{Head: "Plain passes per controlled pass", Of: solver(func(s *Solver) any { return s.PassesPerRun })}}),
+	in(MarginTable, []Column{
+		{Head: "10 % below", Of: quantile("margin", 0.1)},
+		{Head: "Median", Of: quantile("margin", 0.5)},
+		{Head: "90 % below", Of: quantile("margin", 0.9)},
+		{Head: "Median on clean images", Of: quantile("clean_margin", 0.5)},
+		{Head: "Perturbed images", Of: recorded(func(r *Recorded) any { return len(r.Values["norm"]) })},
+		{Head: "Median perturbation", Unit: Norm, Of: quantile("norm", 0.5)},
+		{Head: "Median iteration of first success", Of: quantile("first_success", 0.5)},
+		{Head: "Median forward passes to it", Of: quantile("queries", 0.5)}}),
+	in(CostTable, []Column{
+		{Head: "Forward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Forward })},
+		{Head: "Backward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Backward })},
+		{Head: "Largest perturbation", Unit: Norm, Of: bounded(func(c *Cell) any { return c.MaxNorm })},
+		{Head: "Time", Unit: Seconds, Of: whole(func(c *Cell) any { return c.time() })}}),
+)
+
+// in puts columns into a table.
+func in(table string, all []Column) []Column {
+	for i := range all {
+		all[i].Table = table
+	}
+	return all
+}
+
+// unread returns columns of tables.csv that reports fill.
+func unread(names ...string) []Column {
+	return lists.Map(names, func(name string) Column { return Column{CSV: name} })
+}
+
+// both is a cell with the records of its images.
+type both struct {
+	*Cell
+	*Recorded
+}
+
+// Readings of a part, nil for cells that lack it.
+var (
+	whole    = when(func(*Cell) bool { return true })
+	judged   = when(func(c *Cell) bool { return c.Verdicts != "" }) // a mean over corruptions has no verdicts
+	votes    = when(func(c *Cell) bool { return c.Votes != nil })
+	bounded  = when(func(c *Cell) bool { return c.Epsilon != 0 })
+	stepped  = when(func(c *Cell) bool { return len(c.Steps) > 0 })
+	stored   = part(func(c *Cell, _ *Recorded) *Stored { return c.Stored })
+	solver   = part(func(c *Cell, _ *Recorded) *Solver { return c.Solver })
+	recorded = part(func(_ *Cell, all *Recorded) *Recorded { return all })
+	spread   = part(func(c *Cell, _ *Recorded) *Spread {
+		if s, ok := c.Spread(); ok {
+			return &s
+		}
+		return nil
+	})
+	reached = part(func(c *Cell, all *Recorded) *both {
+		if all.Distances(c) {
+			return &both{c, all}
+		}
+		return nil
+	})
+)
+
+// quantile reads a quantile of the images' numbers of that name in the record.
+func quantile(name string, q float64) Reading {
+	return recorded(func(r *Recorded) any { return r.quantile(name, q) })
+}
+
+func when(holds func(c *Cell) bool) func(func(c *Cell) any) Reading {
+	return part(func(c *Cell, _ *Recorded) *Cell {
+		if holds(c) {
+			return c
+		}
+		return nil
+	})
+}
+
+func part[T any](of func(c *Cell, all *Recorded) *T) func(func(*T) any) Reading {
+	return func(read func(*T) any) Reading {
+		return func(c *Cell, all *Recorded) any {
+			if p := of(c, all); p != nil {
+				return read(p)
+			}
+			return nil
+		}
+	}
+}
+
+func known[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
 }
