@@ -37,18 +37,18 @@ const components = "components"
 // cellTables lists the tables in a page's order.
 var cellTables = []byCell{
 	{result.SpreadTable, "Spread over the seeds: accuracy in %", "Spread over the seeds: accuracy in %", LaTeX, ""},
-	{result.VotesTable, "Networks that draw at random", "", Text, "By votes: the class that most passes answer is the " +
-		"label. A single pass: the mean over all passes, with the 95 % interval that the draws leave on these images. " +
-		"Undecided: other draws may turn the verdict, by the exact sign test between the two classes with most votes, " +
-		"at 5 %."},
+	{result.VotesTable, "Networks that draw at random", "", Text, "By votes: the class that most passes answer is " +
+		"the label. A single pass: the mean over all passes, with the 95 % interval that the draws leave on these " +
+		"images. Undecided: other draws may turn the verdict, by the exact sign test between the two classes with " +
+		"most votes, at 5 %."},
 	{result.DistanceTable, "Smallest perturbation found that breaks an image that is right", "", LaTeX, ""},
 	{components, "Accuracy after each attack component", "", LaTeX, ""},
 	{result.SolverTable, "Solver: running loss of the control problem, mean over the images", "", Page, ""},
-	{result.MarginTable, "Margins: the right class's logit minus the highest other one, on each cell's images", "", Page,
-		""},
-	{result.CostTable, "Time and model passes (in images)", "Time over all {seeds} seeds; model passes (in images) and " +
-		"largest perturbation of the first seed", Page, "A cell's time is that of its attack's components and of the " +
-		"judge's answers to its images."},
+	{result.MarginTable, "Margins: the right class's logit minus the highest other one, on each cell's images", "",
+		Page, ""},
+	{result.CostTable, "Time and model passes (in images)", "Time over all {seeds} seeds; model passes (in images) " +
+		"and largest perturbation of the first seed", Page, "A cell's time is that of its attack's components and " +
+		"of the judge's answers to its images."},
 }
 
 // CellTables returns the tables by cell that a format has.

@@ -19,7 +19,7 @@ type kind struct {
 	holds  func(by *view.Apart) bool
 	late   bool // its tables stand behind the suite's others
 	tables func(s Suite, by *view.Apart) []Table
-	// Of certificates: the heading of one more column and its value for a line, and footnotes.
+	// A certificate's table may have one more column, with a heading and a value for each line, and has footnotes.
 	head  string
 	value func(by *view.Apart, of view.Series) string
 	notes func(by *view.Apart, shown certified) []string
@@ -116,9 +116,10 @@ func meanGap(by *view.Apart, of view.Series) string {
 
 func smoothingNotes(by *view.Apart, has certified) []string {
 	return said(
-		fmt.Sprintf("%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
-			"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
-			"changes its answer on a proven image; each such certificate is wrong with a probability of at most %v.",
+		fmt.Sprintf("%s. The smoothed classifier answers the class that the network, alone or controlled, answers "+
+			"most often under Gaussian noise: another classifier than the one of the other tables. No perturbation "+
+			"within ε changes its answer on a proven image; each such certificate is wrong with a probability of at "+
+			"most %v.",
 			words.Clean(by.Of.Title), by.Of.Parameters["alpha"]),
 		words.If(has.attacked, "Left by attacks: images on which the smoothed classifier is right on what the suite's "+
 			"attacks made of them, of several in one ball the fewest. They were made against the network, not against "+
@@ -131,9 +132,9 @@ func smoothingNotes(by *view.Apart, has certified) []string {
 }
 
 func bracketNotes(by *view.Apart, _ certified) []string {
-	return []string{words.Clean(by.Of.Title) + ". Proven: no perturbation within ε changes the answer of the network, " +
-		"alone or controlled. Left: none was found that does. Mean gap: between the largest radius proven and the " +
-		"smallest broken, over all images; 0 where the network is wrong without a perturbation."}
+	return []string{words.Clean(by.Of.Title) + ". Proven: no perturbation within ε changes the answer of the " +
+		"network, alone or controlled. Left: none was found that does. Mean gap: between the largest radius proven " +
+		"and the smallest broken, over all images; 0 where the network is wrong without a perturbation."}
 }
 
 func proofNotes(by *view.Apart, has certified) []string {

@@ -30,7 +30,7 @@ type Apart struct {
 }
 
 // setApart removes a cell of a corruption or a certificate from the suite's other cells.
-func (s *Suite) setApart(c *result.Cell) bool {
+func setApart(s *Suite, c *result.Cell) bool {
 	name, a, ok := result.AttackOf(s.File.Attacks, c.Attack)
 	if !ok || !a.Corruptions() && !a.Proves() {
 		return false
@@ -240,7 +240,7 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 // Curves returns a model's curves: a line for each defense that has records, the fraction of images that are proved at
 // each radius.
 func (by *Apart) Curves(s *Suite, model string) Curves {
-	c := Curves{Model: model, Attack: words.ColumnOf(by.Attack)}
+	c := Curves{Row: cell.Row{Model: model}, Attack: words.ColumnOf(by.Attack)}
 	c.Attack.Norm, c.Attack.Recipe = "l2", by.Of.Recipe
 	for i, d := range s.Defenses() {
 		line, radii, end := Curve{Defense: d, Index: i}, by.RadiiOf(model, d), 0.0

@@ -108,10 +108,9 @@ type Point struct{ Epsilon, Accuracy float64 }
 
 // Curves is a panel of robustness curves: one model under one attack.
 type Curves struct {
-	Model   string
-	Defense string       // of all its lines, in a panel of several attacks
-	Attack  words.Column // without its epsilon
-	Lines   []Curve
+	cell.Row              // of all its lines; without a defense unless it is a panel of several attacks
+	Attack   words.Column // without its epsilon
+	Lines    []Curve
 }
 
 // End returns the largest known epsilon.
@@ -135,7 +134,7 @@ func (c Curves) End() (end float64) {
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, by := range attacked(s) {
-			c, stepped := Curves{Model: m, Attack: by[len(by)-1]}, false
+			c, stepped := Curves{Row: cell.Row{Model: m}, Attack: by[len(by)-1]}, false
 			if of := c.Attack.Source; of != "" && of != m { // another figure shows it
 				continue
 			}
@@ -167,7 +166,7 @@ func VariantCurves(s *Suite) (out []Curves) {
 		all := lists.Only(s.Columns, listed)
 		for _, name := range lists.Distinct(all, base) {
 			of := lists.Only(all, func(col words.Column) bool { return base(col) == name })
-			c := Curves{Model: m, Attack: words.ColumnOf(name)}
+			c := Curves{Row: cell.Row{Model: m}, Attack: words.ColumnOf(name)}
 			for i, d := range s.Defenses() {
 				line := Curve{Defense: d, Index: i}
 				for _, col := range append([]words.Column{s.Columns[0]}, of...) {
@@ -195,7 +194,7 @@ func VariantCurves(s *Suite) (out []Curves) {
 // allowed number. They need records.
 func AskedOf(s *Suite) (out []Curves) {
 	for _, of := range s.Lines() {
-		one := Curves{Model: of.Model, Defense: of.Defense}
+		one := Curves{Row: cell.Row{Model: of.Model, Defense: of.Defense}}
 		for i, c := range of.Cells {
 			a, m := s.File.Made(s.Columns[i].Attack), (*result.Recorded)(nil)
 			most, counted := count(a.Parameters["queries"])

@@ -114,7 +114,7 @@ func Of(f *result.File) *Report {
 }
 
 func (s *Suite) include(c *result.Cell) {
-	apart := s.setApart(c)
+	apart := setApart(s, c)
 	switch {
 	case c.Error != "":
 		s.failed = append(s.failed, c)
