@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"selfheal/harness/cell"
+	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
@@ -65,6 +66,13 @@ type Cell struct {
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts. The cell's numbers then mean nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// Judged returns the cell with verdicts, one or more, and the numbers that follow from them.
+func (c Cell) Judged(verdicts string) Cell {
+	c.Verdicts, c.N, c.Correct = verdicts, len(verdicts), strings.Count(verdicts, "1")
+	c.Accuracy, c.CI95 = float64(c.Correct)/float64(c.N), stats.Wilson(c.Correct, c.N)
+	return c
 }
 
 // Smoothed is the result of a smoothed classifier on a cell's images. It answers the class most frequent under the

@@ -42,8 +42,7 @@ func everyKind(mode string) (*result.File, []result.Record) {
 			{"p:2", nil, 0, 3}, {"p:4", nil, 0, 1}, {"fog:fog:1", nil, 0, 3}, {"fog:snow:1", nil, 0, 2},
 			{"proof", &linf, 2. / 255, 1}, {"smooth", &l2, 0.5, 2}, {"gap", &linf, 0, 4}} {
 			id := cell.Of("s", "m", defense, one.attack, cell.Epsilon(one.epsilon)).In("d", mode)
-			c := result.Cell{ID: id, Norm: one.norm, N: 4, Correct: one.right, Accuracy: float64(one.right) / 4,
-				CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1", one.right) + strings.Repeat("0", 4-one.right)}
+			c := result.Cell{ID: id, Norm: one.norm}.Judged("1111"[:one.right] + "0000"[one.right:])
 			if c.Norm != nil {
 				c.Recipe = f.Attacks[one.attack].Recipe
 				c.Steps = []result.Step{{Attack: "apgd-ce", Robust: 0.75}, {Attack: "square", Robust: c.Accuracy}}
