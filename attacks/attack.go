@@ -175,6 +175,8 @@ type Proof struct {
 	Random  bool   // each seed has its own proof
 	Spans   bool   // one computation decides every epsilon
 	Samples int    // answers of its classifier to each image that an attack has changed
+	Smooths bool   // of another classifier than the attacked one, whose images have ℓ2 radii
+	Gaps    bool   // it finds for each image the radii that it withstands and does not, and has no epsilon
 	Cost    string // for a listing; %s stands for a number of forward passes
 }
 

@@ -18,7 +18,7 @@ const BracketKind = "bracket"
 
 // Proof returns an exact proof without random numbers.
 func (b Bracket) Proof() Proof {
-	return Proof{Exact: true, Cost: fmt.Sprintf("%v for each image and defense", b.Budget)}
+	return Proof{Exact: true, Gaps: true, Cost: fmt.Sprintf("%v for each image and defense", b.Budget)}
 }
 
 // Passes returns 0: a bracket is limited by time, not by passes.

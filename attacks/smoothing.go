@@ -26,7 +26,7 @@ func (s Smoothing) Proof() Proof {
 	if s.Stopping {
 		cost = "at most " + cost
 	}
-	return Proof{Random: true, Spans: true, Samples: s.N0, Cost: cost}
+	return Proof{Random: true, Spans: true, Smooths: true, Samples: s.N0, Cost: cost}
 }
 
 // Check also returns an error for an epsilon that can't be certified.

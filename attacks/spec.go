@@ -36,6 +36,8 @@ type Spec struct {
 	custom   given
 	Versions []Version // AutoAttack's, the default first
 
+	listed  []string            // see [Listed]
+	variant string              // see [Variant]: a format of the value
 	heading string              // the title with the settings that readers expect: "PGD-{steps}"; "" is the title
 	start   func(common) Method // the attack, without its parameters
 }
@@ -243,6 +245,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: PatchKind, Title: "Patch", Revision: 1, climbs: CrossEntropy, free: true, Norms: []Norm{Linf},
+		listed: []string{SideName}, variant: "%[1]s×%[1]s",
 		Doc: "a square of any pixels anywhere, without norm and epsilon: steps in its pixels and its place (Rao, " +
 			"Stutz & Schiele 2020)",
 		Parameters: []Parameter{
@@ -405,8 +408,33 @@ func Proves(kind string) bool {
 	return err == nil && s.proves
 }
 
+// ProofOf returns how a kind proves, by default parameters; the zero value for a kind that is no certificate.
+func ProofOf(kind string) Proof {
+	if s, err := Lookup(kind); err == nil && s.proves {
+		return s.start(common{}).(Certificate).Proof()
+	}
+	return Proof{}
+}
+
 // Brackets reports whether a kind finds for each image the radii that it withstands, without an epsilon.
-func Brackets(kind string) bool { return kind == BracketKind }
+func Brackets(kind string) bool { return ProofOf(kind).Gaps }
+
+// Listed returns the parameters of a kind that have several values, each with cells of its own: NAME:fog:3, NAME:4.
+func Listed(kind string) []string {
+	if kind == CorruptionKind {
+		return []string{"names", "severities"}
+	}
+	s, _ := Lookup(kind)
+	return s.listed
+}
+
+// Variant returns how the title of a kind names one value of its list, such as 4×4; "" if titles do not name it.
+func Variant(kind, value string) string {
+	if s, err := Lookup(kind); err == nil && s.variant != "" && value != "" {
+		return fmt.Sprintf(s.variant, value)
+	}
+	return ""
+}
 
 // Free reports whether a kind has neither norm nor epsilon.
 func Free(kind string) bool {

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"math"
-	"strings"
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
@@ -17,9 +16,8 @@ func transferFile() *result.File {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Transfer, Models: models,
 			Controls: []string{"heal"}, Attacks: []string{"pgd"}}}}
 	add := func(model, defense, source string, epsilon float64, right int) {
-		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("d", result.Transfer), N: 4, Correct: right,
-			Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1",
-				right) + strings.Repeat("0", 4-right)}
+		id := cell.Of("s", model, defense, "none", 0).In("d", result.Transfer)
+		c := result.Cell{ID: id}.Judged(verdicts(4, right, 0))
 		if source != "" {
 			c.Attack, c.Source, c.Norm, c.Epsilon, c.Recipe = "pgd", source, &linf, cell.Epsilon(epsilon), "pgd/1"
 			if source == model && defense == "none" {
@@ -55,8 +53,7 @@ func bracketFile() (*result.File, []result.Record) {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Whitebox, Models: []string{"m"},
 			Attacks: []string{"between"}}}}
 	for _, attack := range []string{"none", "between"} {
-		c := result.Cell{ID: cell.Of("s", "m", "none", attack, 0).In("d", result.Whitebox), N: 4, Correct: 3,
-			Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
+		c := result.Cell{ID: cell.Of("s", "m", "none", attack, 0).In("d", result.Whitebox)}.Judged("1101")
 		if attack != "none" {
 			c.Norm, c.Area, c.Recipe = &linf, new(0.25), "bracket/1"
 			c.Brackets = []result.Bracket{{Epsilon: 2. / 255, Proven: 2, Left: 3}, {Epsilon: 4. / 255, Left: 2}}

@@ -29,9 +29,7 @@ func comparedFixture(t *testing.T) table.Comparison {
 	second.ConfigSHA256 = "other"
 	for i := range second.Cells {
 		c := &second.Cells[i]
-		c.Correct /= 2
-		c.Accuracy = float64(c.Correct) / float64(c.N)
-		c.Verdicts = verdicts(c.N, c.Correct, 0)
+		*c = c.Judged(verdicts(c.N, c.Correct/2, 0))
 	}
 	return table.OfComparison(must.Get(compare.Of([]compare.Run{
 		{Folder: "one", Path: "/one", File: first},

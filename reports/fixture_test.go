@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -30,14 +29,6 @@ const (
 	texName    = `_ % & # $ { } ~ ^ \ | * [x] "q" 'r'`
 )
 
-// wilson returns the 95 % interval, for the fixture only.
-func wilson(k, n int) [2]float64 {
-	const z = 1.959963984540054
-	p, m := float64(k)/float64(n), float64(n)
-	mid, half := p+z*z/(2*m), z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return [2]float64{(mid - half) / (1 + z*z/m), (mid + half) / (1 + z*z/m)}
-}
-
 // attacked describes one attack of the fixture.
 type attacked struct {
 	name, norm, recipe string
@@ -56,9 +47,8 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 				if k < 0 {
 					continue
 				}
-				c := result.Cell{ID: cell.Of(s.Name, model, defense, "none", 0).In(s.Dataset, s.Mode), N: n, Correct: k,
-					Accuracy: float64(k) / float64(n), CI95: wilson(k, n), Verdicts: verdicts(n, k, 3*d),
-					Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+				c := result.Cell{ID: cell.Of(s.Name, model, defense, "none", 0).In(s.Dataset, s.Mode),
+					Steps: []result.Step{}, Seconds: 0.25 + float64(m)}.Judged(verdicts(n, k, 3*d))
 				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
@@ -396,8 +386,7 @@ func corruptedFile() *result.File {
 			Controls: []string{"heal"}, Attacks: []string{"c"}}}}
 	add := func(defense, attack, recipe string, right int, alexnet float64) {
 		f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", result.Oblivious),
-			Recipe: recipe, N: 4, Correct: right, Accuracy: float64(right) / 4, Verdicts: strings.Repeat("1",
-				right) + strings.Repeat("0", 4-right), CI95: [2]float64{0, 1}, AlexNetError: alexnet})
+			Recipe: recipe, AlexNetError: alexnet}.Judged(verdicts(4, right, 0)))
 	}
 	for i, defense := range []string{"none", "heal"} {
 		add(defense, "none", "", 4, 0)
@@ -427,9 +416,8 @@ func certifiedFile(attacked bool) (*result.File, iter.Seq[result.Record]) {
 	radii := map[string][]float64{"none": {0, 0.1, 0.3, 0.6}, "heal": {0.1, 0.5, 0.5, 0.6}}
 	var records []result.Record
 	add := func(defense, attack string, norm *string, epsilon float64, right int, smoothed ...result.Smoothed) {
-		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", result.Oblivious), Norm: norm, N: 4,
-			Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1",
-				right) + strings.Repeat("0", 4-right), Smoothed: smoothed}
+		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", result.Oblivious), Norm: norm,
+			Smoothed: smoothed}.Judged(verdicts(4, right, 0))
 		if norm != nil {
 			c.Epsilon, c.Recipe = cell.Epsilon(epsilon), f.Attacks[attack].Recipe
 		}
@@ -477,11 +465,9 @@ func boundedFile() *result.File {
 			Attacks: []string{"weak", "proof", "strong", "other"}}}}
 	for name, right := range map[string][2]int{"proof": {2, 0}, "weak": {4, 3}, "strong": {3, 2}, "other": {1, 1}} {
 		for i, e := range f.Attacks[name].Epsilons {
-			n := right[i]
-			f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", "none", name, cell.Epsilon(e)).In("d",
-				result.Whitebox), Norm: f.Attacks[name].Norm, N: 4, Correct: n, Accuracy: float64(n) / 4,
-				CI95: [2]float64{0, 1}, Recipe: f.Attacks[name].Recipe, Verdicts: strings.Repeat("1",
-					n) + strings.Repeat("0", 4-n)})
+			id := cell.Of("s", "m", "none", name, cell.Epsilon(e)).In("d", result.Whitebox)
+			f.Cells = append(f.Cells, result.Cell{ID: id, Norm: f.Attacks[name].Norm, Recipe: f.Attacks[name].Recipe}.
+				Judged(verdicts(4, right[i], 0)))
 		}
 	}
 	return f
@@ -492,10 +478,7 @@ func boundedFile() *result.File {
 func seeded() *result.File {
 	linf, eps := "linf", 8.0/255
 	cell := func(defense, attack string, verdicts ...string) result.Cell {
-		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", "oblivious"), N: 10, Verdicts: verdicts[0]}
-		c.Correct = strings.Count(verdicts[0], "1")
-		c.Accuracy = float64(c.Correct) / 10
-		c.CI95, c.Seconds = [2]float64{0.1, 0.9}, 2
+		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", "oblivious"), Seconds: 2}.Judged(verdicts[0])
 		if attack != "none" {
 			c.Norm, c.Epsilon, c.Recipe = &linf, cell.Epsilon(eps), "square/1"
 			for i, v := range verdicts {

@@ -75,10 +75,9 @@ func (f form) render(v page) string {
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
 		}
-		tables := append([]table.Table{s.AccuracyTable()}, s.CertifiedTables()...)
-		tables = append(tables, s.EvidenceTable(), s.PairTable(), s.ComparisonTable(), s.SpreadTable(), s.VotesTable(),
-			s.DistanceTable(), s.WaterfallTable())
-		for _, t := range append(tables, s.CorruptionTables()...) {
+		tables := append([]table.Table{s.AccuracyTable()}, s.SetTables(false)...)
+		tables = append(tables, s.EvidenceTable(), s.PairTable(), s.ComparisonTable())
+		for _, t := range slices.Concat(tables, s.CellTables(table.Text), s.SetTables(true)) {
 			f.table(&sb, t)
 		}
 		for _, one := range s.Studies {

@@ -73,14 +73,13 @@ func renderLaTeX(v page) string {
 		plain("evidence", s.EvidenceTable())
 		plain("pairs", s.PairTable())
 		plain("published", s.ComparisonTable())
-		plain("seeds", s.SpreadTable())
-		plain("distance", s.DistanceTable())
-		plain("components", s.WaterfallTable())
-		for i, t := range s.CertifiedTables() {
-			plain(fmt.Sprint("certified", i+1), t)
+		for _, t := range s.CellTables(table.LaTeX) {
+			plain(t.Label, t)
 		}
-		for i, t := range s.CorruptionTables() {
-			plain(fmt.Sprint("corruptions", i+1), t)
+		for late, label := range []string{"certified", "corruptions"} {
+			for i, t := range s.SetTables(late == 1) {
+				plain(fmt.Sprint(label, i+1), t)
+			}
 		}
 	}
 	if len(v.Suites) == 0 {

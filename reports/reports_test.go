@@ -277,17 +277,17 @@ func TestAnswers(t *testing.T) {
 		"corrupted": {corruptedFile(), []string{"mean accuracy 55.0 % under 2 of 15 corruptions, 4 images",
 			"mean accuracy 80.0 % with heal under 2 of 15 corruptions, 4 images"}},
 		"certified": {certified, []string{
-			"certified accuracy 25.0 % [0.0, 100.0] by Smoothing, σ = 0.25, ℓ2 0.5, 4 images",
-			"certified accuracy 75.0 % [0.0, 100.0] with heal by Smoothing, σ = 0.25, ℓ2 0.5, 4 images"}},
-		"bounded": {boundedFile(), []string{"robust accuracy 25.0 % [0.0, 100.0] under pgd, ℓ∞ 0.25, 4 images"}},
+			"certified accuracy 25.0 % [4.6, 69.9] by Smoothing, σ = 0.25, ℓ2 0.5, 4 images",
+			"certified accuracy 75.0 % [30.1, 95.4] with heal by Smoothing, σ = 0.25, ℓ2 0.5, 4 images"}},
+		"bounded": {boundedFile(), []string{"robust accuracy 25.0 % [4.6, 69.9] under pgd, ℓ∞ 0.25, 4 images"}},
 		"transfer": {transferFile(), []string{
-			"robust accuracy 0.0 % [0.0, 100.0] of mine under PGD-20 made on mine, ℓ∞ 4/255, 4 images",
-			"robust accuracy 25.0 % [0.0, 100.0] of mine with heal under PGD-20 made on mine, ℓ∞ 4/255, 4 images, " +
+			"robust accuracy 0.0 % [0.0, 49.0] of mine under PGD-20 made on mine, ℓ∞ 4/255, 4 images",
+			"robust accuracy 25.0 % [4.6, 69.9] of mine with heal under PGD-20 made on mine, ℓ∞ 4/255, 4 images, " +
 				"transfer"}},
 		"seeded": {seeded(), []string{"robust accuracy 26.7 ± 20.8 % under square, ℓ∞ 8/255, 10 images",
 			"robust accuracy 43.3 ± 5.8 % with c under square, ℓ∞ 8/255, 10 images, oblivious"}},
-		"clean": {clean, []string{"clean accuracy 100.0 % [10.0, 90.0], 10 images",
-			"clean accuracy 90.0 % [10.0, 90.0] with c, 10 images"}},
+		"clean": {clean, []string{"clean accuracy 100.0 % [72.2, 100.0], 10 images",
+			"clean accuracy 90.0 % [59.6, 98.2] with c, 10 images"}},
 		"nothing": {&result.File{}, nil},
 	} {
 		if got := Answers(test.of); !slices.Equal(got, test.want) {

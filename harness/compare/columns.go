@@ -74,7 +74,7 @@ func settings(a result.Attack, variant string) map[string]any {
 		of["version"] = a.Version
 	}
 	for key, value := range a.Parameters {
-		listed := slices.Contains([]string{"names", "severities", attacks.SideName}, key)
+		listed := slices.Contains(attacks.Listed(a.Kind), key)
 		if variant == "" || !listed { // the cell's variant says which of them it has
 			of[key] = value
 		}

@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,9 +16,7 @@ func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) 
 // under returns a model's cells on clean images, then under the attack pgd at the epsilons 0.1, 0.2 and so on.
 func under(model, defense, mode string, verdicts ...string) (cells []result.Cell) {
 	for i, v := range verdicts {
-		right := strings.Count(v, "1")
-		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("test", mode), N: len(v), Correct: right,
-			Accuracy: float64(right) / float64(len(v)), Verdicts: v}
+		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("test", mode)}.Judged(v)
 		if norm, epsilon := "linf", float64(i)/10; i > 0 {
 			c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, cell.Epsilon(epsilon), "pgd/1"
 		}

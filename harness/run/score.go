@@ -274,9 +274,8 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	if made := s.recipe.Corruption; made != nil && s.who.Classes == imagenetClasses && s.who.Shape.H >= imagenetSide {
 		cell.AlexNetError = made.AlexNetError()
 	}
-	cell.Verdicts, cell.Correct = bits(v)
-	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
-	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
+	text, _ := bits(v)
+	cell = cell.Judged(text)
 	for i, v := range v {
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 		if v.Near {

@@ -15,7 +15,6 @@ import (
 	"selfheal/harness/cell"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
-	"selfheal/harness/stats"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 )
@@ -60,8 +59,7 @@ func gateRun(n, right int, others map[int]int) *result.File {
 
 // judged gives a cell its verdicts, the right ones first.
 func judged(c *result.Cell, right, n int) {
-	c.Verdicts = strings.Repeat("1", right) + strings.Repeat("0", n-right)
-	c.N, c.Correct, c.Accuracy, c.CI95 = n, right, float64(right)/float64(n), stats.Wilson(right, n)
+	*c = c.Judged(strings.Repeat("1", right) + strings.Repeat("0", n-right))
 }
 
 // saved writes results into a folder of their own.

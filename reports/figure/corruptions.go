@@ -17,7 +17,7 @@ func init() {
 	figures[result.CorruptionsFigure] = charts[string]{
 		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption,
 		parts:  models,
-		panels: func(s *view.Suite) int { return len(s.Corrupted) }, wide: true,
+		panels: func(s *view.Suite) int { return len(s.Corrupted()) }, wide: true,
 		fill: fillCorruptions,
 	}.row()
 }
@@ -28,12 +28,12 @@ const corruptionCaption = "Accuracy in % by corruption, mean over its severities
 // defense.
 func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 	least := 1.0 // over all panels, which share a scale
-	for _, by := range s.Corrupted {
+	for _, by := range s.Corrupted() {
 		lines := append(slices.Collect(slices.Chunk(by.Names, 1)), by.Names)
 		for _, m := range models {
 			p := chart.Plot{Title: words.Clean(m), X: "accuracy", XTicks: chart.PerCent(),
 				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: 14 * vg.Length(len(lines)+3)}
-			if len(s.Corrupted) > 1 {
+			if len(s.Corrupted()) > 1 {
 				p.Y = words.Clean(by.Attack)
 			}
 			labels := make([]string, len(lines)) // from the bottom

@@ -30,6 +30,7 @@ func Of(v *view.Report) Report {
 // Table is a table as data, in plain text; the formats only escape it and lay it out.
 type Table struct {
 	Anchor  string // for the links of footnote marks: the suite's; over several suites one that begins with a dot
+	Label   string // in LaTeX, behind the suite's
 	Caption string
 	Lead    int // number of first columns that are row headings
 	Head    []string

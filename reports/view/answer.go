@@ -38,7 +38,7 @@ func (s *Suite) answer(line Series, named bool) string {
 	kind, c, col := "clean", line.Cells[0], s.Columns[0]
 	if low, at := s.Lowest(line.Cells); low != nil {
 		kind, c, col = s.Kind(at), low, at
-	} else if by := lists.Find(s.Certified, func(by *Apart) bool { return by.last(line) != nil }); by != nil {
+	} else if by := lists.Find(s.Certified(nil), func(by *Apart) bool { return by.last(line) != nil }); by != nil {
 		kind, c, col = "certified", (*by).last(line), (*by).Columns[0]
 		col.AttackTitle = (*by).Of.Title
 	}
@@ -81,7 +81,7 @@ func (s *Suite) attackNamed(col words.Column) string {
 
 // last returns the cell of a certificate's largest epsilon, nil if there is none.
 func (by *Apart) last(line Series) (c *result.Cell) {
-	if by.Of.Brackets() { // its cells hold the verdicts on clean images
+	if by.Proof.Gaps { // its cells hold the verdicts on clean images
 		return nil
 	}
 	for _, col := range by.Columns {

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
@@ -19,40 +20,56 @@ import (
 type Apart struct {
 	Attack            string
 	Of                result.Attack
+	Proof             attacks.Proof  // of a certificate
 	Columns           []words.Column // of its cells; a certificate's in ascending order of epsilon
 	Names, Severities []string       // of corruptions
 	Normalised        bool           // AlexNet's errors are known
 	cells
-	radii  map[cellKey][]float64 // from records of smoothing, and proved ones of a bracket: one per image, no epsilon
-	broken map[cellKey][]float64 // from a bracket's records, +Inf if nothing breaks the image
+	radii  map[cell.Row][]float64 // from records of smoothing, and proved ones of a bracket: one per image
+	broken map[cell.Row][]float64 // from a bracket's records, +Inf if nothing breaks the image
 }
 
 // setApart removes a cell of a corruption or a certificate from the suite's other cells.
-func (s *Suite) setApart(c *result.Cell) bool {
+func setApart(s *Suite, c *result.Cell) bool {
 	name, a, ok := result.AttackOf(s.File.Attacks, c.Attack)
-	list := &s.Certified
-	switch {
-	case ok && a.Corruptions():
-		list, s.Attacks = &s.Corrupted, lists.Once(s.Attacks, name)
-	case !ok || !a.Proves():
+	if !ok || !a.Corruptions() && !a.Proves() {
 		return false
 	}
-	i := slices.IndexFunc(*list, func(by *Apart) bool { return by.Attack == name })
-	if i < 0 {
-		i, *list = len(*list), append(*list, newApart(name, a))
+	i := slices.IndexFunc(s.Sets, func(by *Apart) bool { return by.Attack == name })
+	if a.Corruptions() {
+		s.Attacks = lists.Once(s.Attacks, name)
 	}
-	if by := (*list)[i]; c.Error == "" {
-		by.cells[keyOf(c)], by.Normalised = c, by.Normalised || c.AlexNetError > 0
+	if i < 0 {
+		if i = len(s.Sets); a.Corruptions() {
+			i = len(s.Corrupted())
+		}
+		s.Sets = slices.Insert(s.Sets, i, newApart(name, a))
+	}
+	if by := s.Sets[i]; c.Error == "" {
+		by.cells[keyOf(c.ID)], by.Normalised = c, by.Normalised || c.AlexNetError > 0
 	}
 	return true
 }
 
+// Corrupted returns the suite's corruptions.
+func (s *Suite) Corrupted() []*Apart {
+	return lists.Only(s.Sets, func(by *Apart) bool { return by.Of.Corruptions() })
+}
+
+// Certified returns the suite's certificates whose proof is such; all for nil.
+func (s *Suite) Certified(such func(attacks.Proof) bool) []*Apart {
+	return lists.Only(s.Sets, func(by *Apart) bool {
+		return by.Of.Proves() && (such == nil || such(by.Proof))
+	})
+}
+
 func newApart(name string, a result.Attack) *Apart {
-	by := &Apart{Attack: name, Of: a, cells: cells{}, radii: map[cellKey][]float64{}, broken: map[cellKey][]float64{}}
+	by := &Apart{Attack: name, Of: a, Proof: attacks.ProofOf(a.Kind), cells: cells{}, radii: map[cell.Row][]float64{},
+		broken: map[cell.Row][]float64{}}
 	for _, attack := range a.Cells(name) {
 		col := words.ColumnOf(attack)
 		col.Recipe = a.Recipe
-		if parts := strings.Split(attack, ":"); a.Corruptions() {
+		if parts := strings.Split(attack, ":"); len(parts) == 3 {
 			by.Names, by.Severities = lists.Once(by.Names, parts[1]), lists.Once(by.Severities, parts[2])
 			by.Columns = append(by.Columns, col)
 			continue
@@ -61,7 +78,7 @@ func newApart(name string, a result.Attack) *Apart {
 			col.Epsilon, col.Norm = cell.Epsilon(e), *a.Norm
 			by.Columns = append(by.Columns, col)
 		}
-		if a.Brackets() {
+		if by.Proof.Gaps {
 			col.Norm = *a.Norm
 			by.Columns = append(by.Columns, col)
 		}
@@ -71,7 +88,7 @@ func newApart(name string, a result.Attack) *Apart {
 
 // Apart lists the cells that are not columns: of corruptions, then of certificates.
 func (s *Suite) Apart() (out []Compared) {
-	for _, by := range slices.Concat(s.Corrupted, s.Certified) {
+	for _, by := range s.Sets {
 		for _, of := range s.Lines() {
 			for _, col := range by.Columns {
 				if c := by.Cell(of.Model, of.Defense, col); c != nil {
@@ -121,26 +138,66 @@ func (by *Apart) Mean(model, defense string, names, severities []string) *result
 
 // RadiiOf returns the radii for a model and defense, one per image; nil without records.
 func (by *Apart) RadiiOf(model, defense string) []float64 {
-	return by.radii[cellKey{model: model, defense: defense}]
+	return by.radii[cell.Row{Model: model, Defense: defense}]
 }
 
-// bracket bounds the robust accuracy of a classifier in a ball from both sides: by proofs and by attacks.
-type bracket struct {
+// add takes the radii of a record. Smoothing's records at other radii repeat those at the first.
+func (by *Apart) add(r result.Record) {
+	row := cell.Row{Model: r.Model, Defense: r.Defense}
+	switch {
+	case by.Attack != r.Attack:
+	case r.Radius != nil && r.Epsilon == by.Columns[0].Epsilon:
+		by.radii[row] = append(by.radii[row], *r.Radius)
+	case r.Proven != nil:
+		broken := result.Distance(math.Inf(1)) // it is null in a file
+		by.radii[row] = append(by.radii[row], *r.Proven)
+		by.broken[row] = append(by.broken[row], float64(*cmp.Or(r.Broken, &broken)))
+	}
+}
+
+// Bracket bounds the robust accuracy of a classifier in a ball from both sides: by proofs and by attacks.
+type Bracket struct {
 	Norm             string
 	Epsilon          cell.Epsilon
 	Proven, Attacked float64 // fractions of the images; −1 if unknown
 }
 
+// Proofs returns what the certificate alone says of a model and defense, at each of its epsilons.
+func (by *Apart) Proofs(model, defense string) (all []Bracket) {
+	for _, col := range by.Columns {
+		c := by.Cell(model, defense, col)
+		if !by.Proof.Gaps {
+			one := Bracket{col.Norm, col.Epsilon, -1, -1}
+			if c != nil {
+				one.Proven = c.Accuracy
+			}
+			all = append(all, one)
+			continue
+		}
+		for _, e := range slices.Sorted(slices.Values(by.Of.Epsilons)) {
+			one := Bracket{col.Norm, cell.Epsilon(e), -1, -1}
+			for i := 0; c != nil && i < len(c.Brackets); i++ {
+				if b, n := c.Brackets[i], float64(max(c.N, 1)); b.Epsilon == e {
+					one.Proven, one.Attacked = float64(b.Proven)/n, float64(b.Left)/n
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 // Brackets returns the brackets of a model and defense, at the certificate's epsilons and, for a smoothed classifier,
 // at every attack's. If several attacks share a ball, it takes the one that leaves least.
-func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
+func (by *Apart) Brackets(s *Suite, model, defense string) []Bracket {
+	all := by.Proofs(model, defense)
 	find := func(col words.Column) int {
-		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == col.Epsilon })
+		return slices.IndexFunc(all, func(b Bracket) bool { return b.Norm == col.Norm && b.Epsilon == col.Epsilon })
 	}
 	add := func(col words.Column, proven, attacked float64) {
 		i := find(col)
 		if i < 0 {
-			all = append(all, bracket{col.Norm, col.Epsilon, proven, attacked})
+			all = append(all, Bracket{col.Norm, col.Epsilon, proven, attacked})
 			return
 		}
 		b := &all[i]
@@ -149,30 +206,11 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 			b.Attacked = attacked
 		}
 	}
-	for _, col := range by.Columns {
-		proven, c := -1.0, by.Cell(model, defense, col)
-		if c != nil {
-			proven = c.Accuracy
-		}
-		if !by.Of.Brackets() {
-			add(col, proven, -1)
-			continue
-		}
-		for _, e := range slices.Sorted(slices.Values(by.Of.Epsilons)) {
-			of := result.Bracket{}
-			if c != nil {
-				of = *cmp.Or(lists.Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
-			}
-			n := float64(max(s.N, 1))
-			add(words.Column{Column: cell.Column{Epsilon: cell.Epsilon(e)}, Norm: col.Norm}, float64(of.Proven)/n,
-				float64(of.Left)/n)
-		}
-	}
 	for _, col := range s.Columns {
 		c := s.Cell(model, defense, col)
 		switch {
 		case col.Epsilon == 0:
-		case by.Of.Smooths():
+		case by.Proof.Smooths:
 			if of := by.smoothed(c); of != nil {
 				add(col, float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy)
 			} else if slices.ContainsFunc(s.Lines(), func(of Series) bool { // other networks were attacked
@@ -185,7 +223,7 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 		}
 	}
 	norms := []string{"l2", "linf", "l1", "l0"}
-	slices.SortStableFunc(all, func(a, b bracket) int {
+	slices.SortStableFunc(all, func(a, b Bracket) int {
 		return cmp.Or(slices.Index(norms, a.Norm)-slices.Index(norms, b.Norm), cmp.Compare(a.Epsilon, b.Epsilon))
 	})
 	return all
@@ -199,79 +237,48 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 	return lists.Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
 }
 
-// Curves returns a model's curves: a line for each defense that has records.
+// Curves returns a model's curves: a line for each defense that has records, the fraction of images that are proved at
+// each radius.
 func (by *Apart) Curves(s *Suite, model string) Curves {
-	c := Curves{Model: model, Attack: words.ColumnOf(by.Attack)}
+	c := Curves{Row: cell.Row{Model: model}, Attack: words.ColumnOf(by.Attack)}
 	c.Attack.Norm, c.Attack.Recipe = "l2", by.Of.Recipe
 	for i, d := range s.Defenses() {
-		if line := by.curve(model, d); line.Steps != nil {
-			line.Index = i
+		line, radii, end := Curve{Defense: d, Index: i}, by.RadiiOf(model, d), 0.0
+		for _, col := range by.Columns {
+			if cell := by.Cell(model, d, col); cell != nil {
+				end = float64(col.Epsilon)
+				line.Points = append(line.Points, Point{end, cell.Accuracy})
+			}
+		}
+		if len(radii) > 0 {
+			line.Steps = above(radii, max(end, slices.Max(radii)))
 			c.Lines = append(c.Lines, line)
 		}
 	}
 	return c
 }
 
-// bracketLine is a bracket's result for a defense, with a step at each radius to which an image is proved or at which
-// it is broken.
-type bracketLine struct {
-	Defense      string
-	Index        int     // index in series
-	Proven, Left []Point // fractions of the images, at the same radii
-}
-
-// Bracketed returns a bracket's lines for a model, one for each defense that has records.
-func (by *Apart) Bracketed(s *Suite, model string) (lines []bracketLine) {
+// Bracketed returns a bracket's lines for a model, for each defense that has records the images left by attacks and
+// those proven, with a step at each radius to which an image is proved or at which it is broken.
+func (by *Apart) Bracketed(s *Suite, model string) (left, proven []Curve) {
 	for i, d := range s.Defenses() {
-		key := cellKey{model: model, defense: d}
-		proven, broken := by.radii[key], by.broken[key]
-		line := bracketLine{Defense: d, Index: i}
-		at := []float64{0}
-		for _, r := range slices.Concat(proven, broken) {
-			if !math.IsInf(r, 1) {
-				at = lists.Once(at, r)
-			}
-		}
-		slices.Sort(at)
-		share := func(of []float64, holds func(r float64) bool) float64 {
-			return float64(lists.Count(of, holds)) / float64(len(of))
-		}
-		for _, r := range at {
-			line.Proven = append(line.Proven, Point{r, share(proven, func(p float64) bool { return p > r })})
-			line.Left = append(line.Left, Point{r, share(broken, func(b float64) bool { return b > r })})
-		}
-		if len(proven) > 0 {
-			lines = append(lines, line)
+		row := cell.Row{Model: model, Defense: d}
+		if radii, broken := by.radii[row], by.broken[row]; len(radii) > 0 {
+			left = append(left, Curve{Defense: d, Index: i, Steps: above(broken, radii...)})
+			proven = append(proven, Curve{Defense: d, Index: i, Steps: above(radii, broken...)})
 		}
 	}
-	return lines
+	return left, proven
 }
 
-// curve returns the fraction of images that are proved at each radius; it is empty without records.
-func (by *Apart) curve(model, defense string) Curve {
-	c := Curve{Defense: defense}
-	radii := slices.Sorted(slices.Values(by.RadiiOf(model, defense)))
-	if len(radii) == 0 {
-		return c
+// above returns the fraction of values that lie above 0, above each finite value, and above more.
+func above(values []float64, more ...float64) (steps []Point) {
+	at := slices.DeleteFunc(slices.Concat([]float64{0}, values, more), func(v float64) bool { return math.IsInf(v, 1) })
+	slices.Sort(at)
+	values = slices.Sorted(slices.Values(values))
+	for _, r := range slices.Compact(at) {
+		over := len(values) - sort.Search(len(values), func(i int) bool { return values[i] > r })
+		steps = append(steps, Point{r, float64(over) / float64(len(values))})
 	}
-	n, end := len(radii), 0.0
-	for _, col := range by.Columns {
-		if cell := by.Cell(model, defense, col); cell != nil {
-			c.Points = append(c.Points, Point{float64(col.Epsilon), cell.Accuracy})
-			end = float64(col.Epsilon)
-		}
-	}
-	for _, r := range slices.Compact(slices.Insert(slices.Clone(radii), 0, 0)) {
-		above := n - sort.Search(n, func(i int) bool { return radii[i] > r })
-		c.Steps = append(c.Steps, Point{r, float64(above) / float64(n)})
-	}
-	if last := c.Steps[len(c.Steps)-1]; last.Epsilon < end {
-		c.Steps = append(c.Steps, Point{end, last.Accuracy})
-	}
-	return c
-}
-
-// Smoothed returns the suite's certificates of smoothed classifiers, which have a figure.
-func (s *Suite) Smoothed() []*Apart {
-	return lists.Only(s.Certified, func(by *Apart) bool { return by.Of.Smooths() })
+	return steps
 }

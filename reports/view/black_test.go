@@ -9,7 +9,7 @@ import (
 )
 
 // The curve of a patch has the clean images at 0 and a cell for each side; there is no curve for a single side.
-func TestPatchCurves(t *testing.T) {
+func TestVariantCurves(t *testing.T) {
 	f := &result.File{Attacks: map[string]result.Attack{"p": {Kind: "patch", Recipe: "patch/1",
 		Parameters: result.Parameters{"side": []any{6., 2.}}}, "one": {Kind: "patch", Recipe: "patch/1",
 		Parameters: result.Parameters{"side": []any{3.}}}},
@@ -17,7 +17,7 @@ func TestPatchCurves(t *testing.T) {
 	for attack, accuracy := range map[string]float64{"none": 0.9, "p:6": 0.1, "p:2": 0.5, "one:3": 0.3} {
 		f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", "none", attack, 0), N: 10, Accuracy: accuracy})
 	}
-	all := PatchCurves(Of(f).Suites[0])
+	all := VariantCurves(Of(f).Suites[0])
 	if len(all) != 1 || len(all[0].Lines) != 1 ||
 		!slices.Equal(all[0].Lines[0].Points, []Point{{0, 0.9}, {2, 0.5}, {6, 0.1}}) {
 		t.Errorf("%+v", all)

@@ -114,10 +114,11 @@ func TestCurves(t *testing.T) {
 
 // A certificate's curve holds a value up to a radius: a cell counts all images that reach its own.
 func TestCertifiedCurve(t *testing.T) {
-	by := Apart{Attack: "smooth", Columns: Of(of(under("none", "smooth", 2, 1))).Suites[0].Columns[1:],
-		cells: cells{{"m", "none", cell.Column{Attack: "smooth", Epsilon: 2. / 255}}: {Accuracy: 0.5}},
-		radii: map[cellKey][]float64{{model: "m", defense: "none"}: {0, 0.3, 2. / 255, 0.3}}}
-	c := by.curve("m", "none")
+	s := Of(of(under("none", "smooth", 2, 1))).Suites[0]
+	by := Apart{Attack: "smooth", Columns: s.Columns[1:],
+		cells: cells{key("m", "none", s.Columns[1].Column): {Accuracy: 0.5}},
+		radii: map[cell.Row][]float64{{Model: "m", Defense: "none"}: {0, 0.3, 2. / 255, 0.3}}}
+	c := by.Curves(s, "m").Lines[0]
 	if want := []Point{{0, 0.75}, {2. / 255, 0.5}, {0.3, 0}}; !slices.Equal(c.Steps, want) || c.End() != 0.3 {
 		t.Errorf("steps %v up to %v, want %v", c.Steps, c.End(), want)
 	}

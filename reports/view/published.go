@@ -91,8 +91,8 @@ func (s *Suite) Compared() (out []Compared) {
 	if s.Published != nil {
 		numbers = s.Published.Cells
 	}
-	left := map[cellKey]float64{}
-	take := func(key cellKey) *float64 {
+	left := map[cell.ID]float64{}
+	take := func(key cell.ID) *float64 {
 		key.Source = ""
 		accuracy, open := left[key]
 		if !open {
@@ -102,13 +102,13 @@ func (s *Suite) Compared() (out []Compared) {
 		return &accuracy
 	}
 	for _, p := range numbers {
-		left[cellKey{p.Model, p.Defense, p.Column}] = p.Accuracy
+		left[key(p.Model, p.Defense, p.Column)] = p.Accuracy
 	}
 	for _, one := range s.Lines() {
 		for i, c := range one.Cells {
 			col := s.Columns[i]
 			line := Compared{Model: one.Model, Defense: one.Defense, Column: col, Cell: c,
-				Published: take(cellKey{one.Model, one.Defense, col.Column})}
+				Published: take(key(one.Model, one.Defense, col.Column))}
 			if c != nil && s.Quoted {
 				line.Cell, line.Published = nil, &c.Accuracy
 			}
@@ -119,7 +119,7 @@ func (s *Suite) Compared() (out []Compared) {
 	}
 	var rest []Compared // numbers without a place
 	for _, p := range numbers {
-		if accuracy := take(cellKey{p.Model, p.Defense, p.Column}); accuracy != nil {
+		if accuracy := take(key(p.Model, p.Defense, p.Column)); accuracy != nil {
 			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: publishedColumn(s, p),
 				Published: accuracy})
 		}

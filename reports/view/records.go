@@ -16,23 +16,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// margins collects the records of one cell, one value per image that has it.
-type margins struct {
-	Margin  []float64 // z_y − max other logit
-	Clean   []float64 // the same on the clean image
-	Norm    []float64 // of the perturbations that exist
-	First   []float64 // iteration of the first success, if there was one
-	Queries []float64 // forward passes until then
-	// reach holds the smallest norm known to break each image that was right to begin with, +Inf if it is unbroken.
-	// Images broken at an unknown distance are left out.
-	Reach  []float64
-	Pixels []float64 // number that broken images change, in ℓ0
-	wrong  int       // images that were wrong to begin with
-	found  bool      // some image has a known distance
-	// classes counts the images of each class, and those classified right.
-	classes map[int]tally
-}
-
 // AddMargins sorts the records into the suites' cells and skips records of unknown cells.
 func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	if records == nil {
@@ -40,101 +23,42 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	}
 	byName := map[string]*Suite{}
 	for _, s := range v.Suites {
-		byName[s.Name], s.margins = s, map[cellKey]*margins{}
+		byName[s.Name], s.margins = s, map[cell.ID]*result.Recorded{}
 	}
 	for r := range records {
 		s := byName[r.Suite]
 		if s == nil {
 			continue
 		}
-		for _, by := range s.Certified { // the records at other radii repeat those at the first
-			key := cellKey{model: r.Model, defense: r.Defense}
-			switch {
-			case by.Attack != r.Attack:
-			case r.Radius != nil && r.Epsilon == by.Columns[0].Epsilon:
-				by.radii[key] = append(by.radii[key], *r.Radius)
-			case r.Proven != nil:
-				broken := result.Distance(math.Inf(1)) // it is null in a file
-				by.radii[key] = append(by.radii[key], *r.Proven)
-				by.broken[key] = append(by.broken[key], float64(*cmp.Or(r.Broken, &broken)))
-			}
+		for _, by := range s.Sets {
+			by.add(r)
 		}
-		key := cellKey{r.Model, r.Defense, r.Column}
+		key := keyOf(r.ID)
 		if s.cells[key] == nil {
 			continue
 		}
 		if s.margins[key] == nil {
-			s.margins[key] = &margins{classes: map[int]tally{}}
+			s.margins[key] = &result.Recorded{}
 		}
-		s.margins[key].add(r)
+		s.margins[key].Add(r)
 	}
 }
 
 // MarginsOf returns the collected records of a cell; nil if there are none.
-func (s *Suite) MarginsOf(c *result.Cell) *margins { return s.margins[keyOf(c)] }
-
-func (m *margins) add(r result.Record) {
-	class := m.classes[r.Label]
-	m.classes[r.Label] = tally{class.right + r.Verdict, class.n + 1}
-	if margin := float64(r.Margin); !math.IsNaN(margin) {
-		m.Margin = append(m.Margin, margin)
-	}
-	if r.Norm > 0 {
-		m.Norm = append(m.Norm, r.Norm)
-	}
-	m.Clean, m.First = known(m.Clean, r.CleanMargin), known(m.First, r.FirstSuccess)
-	m.Queries = known(m.Queries, r.Queries)
-	switch {
-	case r.Verdict == 1:
-		m.Reach = append(m.Reach, math.Inf(1))
-	case r.FirstSuccess == nil: // it was wrong to begin with
-		m.wrong++
-	case r.Distance != nil:
-		// Another component may have broken the image at a nearer point.
-		d := float64(*r.Distance)
-		if r.Pixels != nil {
-			m.Pixels = append(m.Pixels, float64(*r.Pixels))
-		}
-		m.Reach, m.found = append(m.Reach, min(d, cmp.Or(r.Norm, d))), true
-	}
-}
-
-func known[N int | float64](list []float64, v *N) []float64 {
-	if v == nil {
-		return list
-	}
-	return append(list, float64(*v))
-}
-
-type tally struct{ right, n int }
-
-// Share returns the accuracy; −1 if there is no image.
-func (t tally) Share() float64 {
-	if t.n == 0 {
-		return -1
-	}
-	return float64(t.right) / float64(t.n)
-}
-
-func (t tally) String() string {
-	if t.n == 0 {
-		return words.Dash
-	}
-	return words.Percent(t.Share(), t.n)
-}
+func (s *Suite) MarginsOf(c *result.Cell) *result.Recorded { return s.margins[keyOf(c.ID)] }
 
 // Class holds a class's number of images in one row of the accuracy table, and its accuracy under each column on both
 // sides.
 type Class struct {
 	Label, Images int
-	Sides         [][2]tally
+	Sides         [][2]result.Tally
 }
 
 // Weight returns the mean accuracy over the columns on a side, by which classes are ordered.
 func (c Class) Weight(side int) float64 {
 	var sum, n float64
 	for _, t := range c.Sides {
-		if t[side].n > 0 {
+		if t[side].N > 0 {
 			sum, n = sum+t[side].Share(), n+1
 		}
 	}
@@ -149,12 +73,12 @@ func (s *Suite) Classes(r Row) []Class {
 			if c == nil || s.MarginsOf(c) == nil {
 				continue
 			}
-			for label, t := range s.MarginsOf(c).classes {
+			for label, t := range s.MarginsOf(c).Classes {
 				b, known := found[label]
 				if !known {
-					b = Class{Label: label, Sides: make([][2]tally, len(line))}
+					b = Class{Label: label, Sides: make([][2]result.Tally, len(line))}
 				}
-				b.Sides[i][side], b.Images = t, max(b.Images, t.n)
+				b.Sides[i][side], b.Images = t, max(b.Images, t.N)
 				found[label] = b
 			}
 		}
@@ -173,9 +97,10 @@ func (s *Suite) ClassName(label int) string {
 // Curve is an accuracy against epsilon under one attack: a step function, which keeps a value until the next step.
 type Curve struct {
 	Defense string
-	Index   int     // index in series
-	Steps   []Point // by epsilon, from the clean images at 0 on; nil if only Points are known
-	Points  []Point // the cells, at least one
+	Attack  words.Column // in a panel of several attacks
+	Index   int          // index in series
+	Steps   []Point      // by epsilon, from the clean images at 0 on; nil if only Points are known
+	Points  []Point      // the cells, at least one
 }
 
 // Point is an accuracy at an epsilon.
@@ -183,9 +108,9 @@ type Point struct{ Epsilon, Accuracy float64 }
 
 // Curves is a panel of robustness curves: one model under one attack.
 type Curves struct {
-	Model  string
-	Attack words.Column // without its epsilon
-	Lines  []Curve
+	cell.Row              // of all its lines; without a defense unless it is a panel of several attacks
+	Attack   words.Column // without its epsilon
+	Lines    []Curve
 }
 
 // End returns the largest known epsilon.
@@ -209,7 +134,7 @@ func (c Curves) End() (end float64) {
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, by := range attacked(s) {
-			c, stepped := Curves{Model: m, Attack: by[len(by)-1]}, false
+			c, stepped := Curves{Row: cell.Row{Model: m}, Attack: by[len(by)-1]}, false
 			if of := c.Attack.Source; of != "" && of != m { // another figure shows it
 				continue
 			}
@@ -229,27 +154,26 @@ func (s *Suite) Curves() (out []Curves) {
 	return out
 }
 
-// PatchCurves returns a panel for each model and patch: the accuracy against the side of the square.
-func PatchCurves(s *Suite) (out []Curves) {
-	base := func(col words.Column) string {
-		name, _, _ := strings.Cut(col.Attack, ":")
-		return name
+// VariantCurves returns a panel for each model and attack with a list of numbers, such as a patch's sides: the accuracy
+// against the number, clean images at 0.
+func VariantCurves(s *Suite) (out []Curves) {
+	listed := func(col words.Column) bool {
+		kind := s.File.Made(col.Attack).Kind
+		return attacks.Variant(kind, "0") != "" && col.Source == ""
 	}
-	patches := lists.Only(s.Columns, func(col words.Column) bool {
-		return s.File.Made(col.Attack).Kind == attacks.PatchKind && col.Source == ""
-	})
+	base := func(col words.Column) string { name, _, _ := strings.Cut(col.Attack, ":"); return name }
 	for _, m := range s.Models {
-		for _, name := range lists.Distinct(patches, base) {
-			of := lists.Only(patches, func(col words.Column) bool { return base(col) == name })
-			c := Curves{Model: m, Attack: words.ColumnOf(name)}
-			c.Attack.AttackTitle = of[0].AttackTitle
+		all := lists.Only(s.Columns, listed)
+		for _, name := range lists.Distinct(all, base) {
+			of := lists.Only(all, func(col words.Column) bool { return base(col) == name })
+			c := Curves{Row: cell.Row{Model: m}, Attack: words.ColumnOf(name)}
 			for i, d := range s.Defenses() {
 				line := Curve{Defense: d, Index: i}
-				for _, col := range append([]words.Column{words.ColumnOf(cell.None)}, of...) {
+				for _, col := range append([]words.Column{s.Columns[0]}, of...) {
 					_, text, _ := strings.Cut(col.Attack, ":")
-					side, _ := strconv.Atoi(text) // 0 for clean images
+					number, _ := strconv.Atoi(text) // 0 for clean images
 					if cell := s.Cell(m, d, col); cell != nil {
-						line.Points = append(line.Points, Point{float64(side), cell.Accuracy})
+						line.Points = append(line.Points, Point{float64(number), cell.Accuracy})
 					}
 				}
 				slices.SortFunc(line.Points, func(a, b Point) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
@@ -265,25 +189,14 @@ func PatchCurves(s *Suite) (out []Curves) {
 	return out
 }
 
-// Asked is a panel of accuracy against queries: a model under a defense, with a line for each attack whose queries are
-// counted.
-type Asked struct {
-	Model, Defense string
-	Lines          []Queried
-}
-
-// Queried is the accuracy that an attack leaves as a function of the queries per image.
-type Queried struct {
-	Attack words.Column
-	Steps  []Point // by queries, from the clean images at 0 to the largest allowed number
-}
-
-// AskedOf returns the panels of black-box attacks, for networks that were attacked themselves. They need records.
-func AskedOf(s *Suite) (out []Asked) {
+// AskedOf returns panels of the accuracy against queries of an image, one for each network under a defense that was
+// attacked itself, with a line for each attack whose queries are counted: from the clean images at 0 to the largest
+// allowed number. They need records.
+func AskedOf(s *Suite) (out []Curves) {
 	for _, of := range s.Lines() {
-		one := Asked{Model: of.Model, Defense: of.Defense}
+		one := Curves{Row: cell.Row{Model: of.Model, Defense: of.Defense}}
 		for i, c := range of.Cells {
-			a, m := s.File.Made(s.Columns[i].Attack), (*margins)(nil)
+			a, m := s.File.Made(s.Columns[i].Attack), (*result.Recorded)(nil)
 			most, counted := count(a.Parameters["queries"])
 			if c != nil {
 				m = s.MarginsOf(c)
@@ -291,9 +204,9 @@ func AskedOf(s *Suite) (out []Asked) {
 			if !counted || m == nil || len(c.Steps) == 0 || c.N == 0 {
 				continue
 			}
-			left := c.Correct + len(m.Queries)
-			q := Queried{Attack: s.Columns[i], Steps: []Point{{0, float64(left) / float64(c.N)}}}
-			for _, at := range slices.Sorted(slices.Values(m.Queries)) {
+			left := c.Correct + len(m.Values["queries"])
+			q := Curve{Attack: s.Columns[i], Steps: []Point{{0, float64(left) / float64(c.N)}}}
+			for _, at := range slices.Sorted(slices.Values(m.Values["queries"])) {
 				left--
 				q.Steps = append(q.Steps, Point{at, float64(left) / float64(c.N)})
 			}
@@ -328,7 +241,7 @@ func attacked(s *Suite) (all [][]words.Column) {
 // curve returns one line; it has no points if the columns' attack has no cell.
 func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	c := Curve{Defense: defense}
-	var found *margins // those of the largest epsilon with all distances
+	var found *result.Recorded // those of the largest epsilon with all distances
 	var upTo float64
 	for _, col := range columns {
 		cell := s.Cell(model, defense, col)
@@ -349,7 +262,7 @@ func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	}
 	switch {
 	case found != nil:
-		c.Steps = found.steps(upTo)
+		c.Steps = steps(found, upTo)
 		c.Steps = append(c.Steps, lists.Only(c.Points, func(p Point) bool { return p.Epsilon > upTo })...)
 	case cells > 1:
 		c.Steps = c.Points
@@ -357,35 +270,17 @@ func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	return c
 }
 
-// Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
-// that does not minimise the norm broke an image, if attacks ended at the first success, or if the images were made on
-// another network.
-func (m *margins) Distances(c *result.Cell) bool {
-	// An image that another attack broke counts neither in Reach nor as wrong from the start.
-	return m != nil && m.found && len(c.Steps) > 0 && !c.VerdictOnly && len(m.Reach)+m.wrong == c.N
-}
-
 // steps returns the fraction of images that no perturbation up to an epsilon is known to break: its value at 0, and a
 // step at each image's distance up to the end. There it equals the cell's accuracy.
-func (m *margins) steps(end float64) []Point {
-	n, left := float64(len(m.Reach)+m.wrong), len(m.Reach)
-	out := []Point{{0, float64(left) / n}}
-	for _, d := range slices.Sorted(slices.Values(m.Reach)) {
-		if math.IsInf(d, 1) {
-			break
+func steps(m *result.Recorded, end float64) []Point {
+	reach := make([]float64, m.Wrong) // images that were wrong have a distance of 0
+	for _, d := range m.Reach {
+		if !math.IsInf(d, 1) {
+			d = min(d, end) // the judge allows a slightly larger perturbation, for rounding
 		}
-		left--
-		at := Point{min(d, end), float64(left) / n} // the judge allows a slightly larger perturbation, for rounding
-		if last := &out[len(out)-1]; last.Epsilon == at.Epsilon {
-			*last = at
-		} else {
-			out = append(out, at)
-		}
+		reach = append(reach, d)
 	}
-	if out[len(out)-1].Epsilon < end {
-		out = append(out, Point{end, float64(left) / n})
-	}
-	return out
+	return above(reach, end)
 }
 
 // At returns the accuracy at an epsilon by the steps of a curve; there must be at least one.

@@ -158,7 +158,7 @@ func (s *Suite) Kind(col words.Column) string {
 	switch {
 	case col.Attack == cell.None:
 		return "clean"
-	case slices.ContainsFunc(s.Corrupted, func(by *Apart) bool { return by.Attack == col.Attack }):
+	case slices.ContainsFunc(s.Corrupted(), func(by *Apart) bool { return by.Attack == col.Attack }):
 		return "corrupted"
 	}
 	return "attacked"

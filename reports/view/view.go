@@ -38,33 +38,30 @@ func (v *Report) Drawn() []*Suite {
 // Suite is one suite's cells by row and column.
 type Suite struct {
 	about
-	cells            // including means over corruptions
-	Slug      string // Name made safe for file names and anchors, unique in the file
-	Columns   []words.Column
-	Notes     notes
-	File      *result.File
-	Corrupted []*Apart
-	Certified []*Apart
-	failed    []*result.Cell // cells with an error and without verdicts
-	Studies   []Study
-	margins   map[cellKey]*margins
-	Sides     [2]string // the defenses on both sides of every row; "" for none and each control
+	cells          // including means over corruptions
+	Slug    string // Name made safe for file names and anchors, unique in the file
+	Columns []words.Column
+	Notes   notes
+	File    *result.File
+	Sets    []*Apart       // of cells that are no columns: corruptions, then certificates
+	failed  []*result.Cell // cells with an error and without verdicts
+	Studies []Study
+	margins map[cell.ID]*result.Recorded
+	Sides   [2]string // the defenses on both sides of every row; "" for none and each control
 }
 
-type cellKey struct {
-	model, defense string
-	cell.Column
+// key identifies a cell in its suite.
+func key(model, defense string, col cell.Column) cell.ID {
+	return cell.ID{Row: cell.Row{Model: model, Defense: defense}, Column: col}
 }
 
-func keyOf(c *result.Cell) cellKey {
-	return cellKey{c.Model, c.Defense, c.Column}
-}
+func keyOf(id cell.ID) cell.ID { return key(id.Model, id.Defense, id.Column) }
 
-type cells map[cellKey]*result.Cell
+type cells map[cell.ID]*result.Cell
 
 // Cell returns the cell of a model, a defense (cell.None or a control) and a column, or nil.
 func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
-	return of[cellKey{model, defense, col.Column}]
+	return of[key(model, defense, col.Column)]
 }
 
 // Of arranges f in the order of f.Suites. Names that only cells mention follow in the cells' order.
@@ -117,12 +114,12 @@ func Of(f *result.File) *Report {
 }
 
 func (s *Suite) include(c *result.Cell) {
-	apart := s.setApart(c)
+	apart := setApart(s, c)
 	switch {
 	case c.Error != "":
 		s.failed = append(s.failed, c)
 	case !apart:
-		s.cells[keyOf(c)] = c
+		s.cells[keyOf(c.ID)] = c
 	}
 	s.N = max(s.N, c.N)
 	s.Models = lists.Once(s.Models, c.Model)
@@ -138,10 +135,10 @@ func (s *Suite) include(c *result.Cell) {
 // cells are to come. The mean over an attack's corruptions becomes a cell of the suite when all of them are there.
 func (s *Suite) arrangeColumns() {
 	for _, of := range s.Lines() {
-		for _, by := range s.Corrupted {
+		for _, by := range s.Corrupted() {
 			if c := by.Mean(of.Model, of.Defense, by.Names, by.Severities); c != nil {
 				c.Attack = by.Attack
-				s.cells[keyOf(c)] = c
+				s.cells[keyOf(c.ID)] = c
 			}
 		}
 	}
@@ -255,7 +252,7 @@ func (v *Report) Tested() []Fact {
 		add("Models", s.Models...)
 		add("Controllers", s.Controls...)
 		add("Attacks", s.Heads()[1:]...)
-		add("Certificates", lists.Map(s.Certified, func(by *Apart) string { return by.Of.Title })...)
+		add("Certificates", lists.Map(s.Certified(nil), func(by *Apart) string { return by.Of.Title })...)
 		sample := s.Dataset
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)

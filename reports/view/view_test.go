@@ -28,8 +28,7 @@ func of(cells ...result.Cell) *result.File {
 
 // under makes a cell of four images, right of them right, under an attack of strength epsilon in 1/255.
 func under(defense, attack string, epsilon float64, right int) result.Cell {
-	c := result.Cell{ID: cell.Of("", "", defense, attack, 0), N: 4, Correct: right, Accuracy: float64(right) / 4,
-		Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
+	c := result.Cell{ID: cell.Of("", "", defense, attack, 0)}.Judged("1111"[:right] + "0000"[right:])
 	if epsilon > 0 {
 		c.Norm, c.Epsilon = new("linf"), cell.Epsilon(epsilon/255)
 	}
@@ -63,11 +62,11 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 // The lowest accuracy is one under an attack if the suite has attacks, otherwise under corruptions.
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
-	s.Corrupted = []*Apart{{Attack: "square"}}
+	s.Sets = []*Apart{{Attack: "square", Of: result.Attack{Kind: "corruption"}}}
 	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "pgd ℓ∞ (2/255)" {
 		t.Errorf("the lowest is under %v", low)
 	}
-	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
+	s.Sets = append(s.Sets, &Apart{Attack: "pgd", Of: result.Attack{Kind: "corruption"}})
 	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "square ℓ∞ (2/255)" {
 		t.Errorf("without attacks the lowest is under %v", low)
 	}
@@ -192,9 +191,9 @@ func TestLastLineSaysAtMost(t *testing.T) {
 	failed := under("none", "pgd", 8, 3)
 	failed.GradientFailures = 2
 	lines := Of(of(under("none", "none", 0, 4), under("c", "none", 0, 4), failed, under("c", "pgd", 8, 2))).Answers()
-	want := []string{"robust accuracy at most 75.0 % under pgd, ℓ∞ 8/255, 4 " +
+	want := []string{"robust accuracy at most 75.0 % [30.1, 95.4] under pgd, ℓ∞ 8/255, 4 " +
 		"images: gradients failed on 2 of 3 standing images",
-		"robust accuracy 50.0 % with c under pgd, ℓ∞ 8/255, 4 images, oblivious"}
+		"robust accuracy 50.0 % [15.0, 85.0] with c under pgd, ℓ∞ 8/255, 4 images, oblivious"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}

@@ -46,7 +46,7 @@ func (c *Column) Learn(from *result.Cell) {
 }
 
 // Corrupted reports whether corruptions made the column's images.
-func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, "corruption/") }
+func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, attacks.CorruptionKind+"/") }
 
 // AttackNames maps a recipe (without its version) to its usual short name.
 var AttackNames = attacks.ShortNames()
@@ -69,8 +69,9 @@ func (c Column) Short() string {
 	} else if few {
 		name += "-few"
 	}
-	if _, side, ok := strings.Cut(c.Attack, ":"); ok && base == attacks.PatchKind {
-		name += " " + Clean(side) + "×" + Clean(side)
+	_, value, _ := strings.Cut(c.Attack, ":")
+	if variant := attacks.Variant(base, Clean(value)); variant != "" {
+		name += " " + variant
 	}
 	if _, precision, other := strings.Cut(version, "+"); other {
 		name += " " + Clean(precision)

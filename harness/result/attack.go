@@ -14,10 +14,6 @@ func (a Attack) Corruptions() bool { return a.Kind == attacks.CorruptionKind }
 // Free reports whether the attack's cells have neither norm nor epsilon.
 func (a Attack) Free() bool { return attacks.Free(a.Kind) }
 
-// several reports whether the attack's cells have names of their own: for each corruption, or for each side of a
-// patch.
-func (a Attack) several() bool { return a.Corruptions() || a.Kind == attacks.PatchKind }
-
 // Crafted reports whether the attack's images are made against a network's answers.
 func (a Attack) Crafted() bool { return !a.Corruptions() && !a.Proves() }
 
@@ -36,13 +32,13 @@ func (a Attack) Strengths() []float64 {
 func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 
 // Smooths reports whether the attack is a certificate of the smoothed classifier, which has radii.
-func (a Attack) Smooths() bool { return a.Kind == attacks.SmoothingKind }
+func (a Attack) Smooths() bool { return attacks.ProofOf(a.Kind).Smooths }
 
 // AttackOf returns the attack that made a cell, and its name in the config. ok is false if the attack is unknown.
 func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {
 	name, _, colon := strings.Cut(cell, ":")
 	a, ok = known[name]
-	return name, a, ok && a.several() == colon
+	return name, a, ok && (attacks.Listed(a.Kind) != nil) == colon
 }
 
 // Made returns the attack of a cell, or an empty one if it is unknown.
@@ -53,32 +49,31 @@ func (f *File) Made(cell string) Attack {
 	return f.Attacks[cell] // a mean over corruptions has their common name
 }
 
-// Cells returns the names of the attack's cells: its name in the config, or a name for each corruption and severity,
-// NAME:fog:3, or for each side of a patch, NAME:4.
+// Cells returns the names of the attack's cells: its name in the config, or a name for each combination of the values
+// of its lists: NAME:fog:3 for a corruption and severity, NAME:4 for a side of a patch.
 func (a Attack) Cells(name string) []string {
-	if !a.several() {
-		return []string{name}
-	}
-	var list []string
-	for _, side := range values(a.Parameters[attacks.SideName]) {
-		list = append(list, name+":"+side)
-	}
-	for _, corruption := range values(a.Parameters["names"]) {
-		for _, severity := range values(a.Parameters["severities"]) {
-			list = append(list, name+":"+corruption+":"+severity)
+	list := []string{name}
+	for _, parameter := range attacks.Listed(a.Kind) {
+		var longer []string
+		for _, before := range list {
+			for _, value := range values(a.Parameters[parameter]) {
+				longer = append(longer, before+":"+value)
+			}
 		}
+		list = longer
 	}
 	return list
 }
 
 // TitleOf returns the title of a cell's attack. A patch's includes its side.
 func (a Attack) TitleOf(cell string) string {
-	_, side, ok := strings.Cut(cell, ":")
-	if a.Kind != attacks.PatchKind || !ok {
+	_, value, _ := strings.Cut(cell, ":")
+	variant := attacks.Variant(a.Kind, value)
+	if variant == "" {
 		return a.Title
 	}
 	patch, rest, _ := strings.Cut(a.Title, ",")
-	return strings.TrimSuffix(patch+" "+side+"×"+side+","+rest, ",")
+	return strings.TrimSuffix(patch+" "+variant+","+rest, ",")
 }
 
 // values writes the items of a list, whose type changes once it has been in a file.

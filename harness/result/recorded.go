@@ -1,0 +1,78 @@
+package result
+
+import (
+	"cmp"
+	"math"
+
+	"selfheal/internal/lists"
+)
+
+// Recorded collects the records of one cell.
+type Recorded struct {
+	// Values has a number of each image that has it, by its name in the record. Norms of 0 are left out.
+	Values map[string][]float64
+	// Reach holds the smallest norm known to break each image that was right to begin with, +Inf if it is unbroken.
+	// Images broken at an unknown distance are left out.
+	Reach   []float64
+	Wrong   int // images that were wrong to begin with
+	Classes map[int]Tally
+	found   bool // some image has a known distance
+}
+
+// Tally counts images, and those that are right.
+type Tally struct{ Right, N int }
+
+// Share returns the accuracy; −1 if there is no image.
+func (t Tally) Share() float64 {
+	if t.N == 0 {
+		return -1
+	}
+	return float64(t.Right) / float64(t.N)
+}
+
+// Add adds a record.
+func (m *Recorded) Add(r Record) {
+	if m.Classes == nil {
+		m.Classes, m.Values = map[int]Tally{}, map[string][]float64{}
+	}
+	class := m.Classes[r.Label]
+	m.Classes[r.Label] = Tally{class.Right + r.Verdict, class.N + 1}
+	distant := r.Verdict != 1 && r.FirstSuccess != nil && r.Distance != nil
+	add(m, "margin", new(float64(r.Margin)), !math.IsNaN(float64(r.Margin)))
+	add(m, "norm", &r.Norm, r.Norm > 0)
+	add(m, "clean_margin", r.CleanMargin, true)
+	add(m, "first_success", r.FirstSuccess, true)
+	add(m, "queries", r.Queries, true)
+	add(m, "pixels", r.Pixels, distant)
+	switch {
+	case r.Verdict == 1:
+		m.Reach = append(m.Reach, math.Inf(1))
+	case r.FirstSuccess == nil: // it was wrong to begin with
+		m.Wrong++
+	case distant: // another component may have broken the image at a nearer point
+		d := float64(*r.Distance)
+		m.Reach, m.found = append(m.Reach, min(d, cmp.Or(r.Norm, d))), true
+	}
+}
+
+func add[N int | float64](m *Recorded, name string, v *N, holds bool) {
+	if v != nil && holds {
+		m.Values[name] = append(m.Values[name], float64(*v))
+	}
+}
+
+// quantile returns a quantile of the images' numbers; nil if there are none.
+func (m *Recorded) quantile(name string, q float64) any {
+	if len(m.Values[name]) == 0 {
+		return nil
+	}
+	return lists.Quantile(m.Values[name], q)
+}
+
+// Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
+// that does not minimise the norm broke an image, if attacks ended at the first success, or if the images were made on
+// another network.
+func (m *Recorded) Distances(c *Cell) bool {
+	// An image that another attack broke counts neither in Reach nor as wrong from the start.
+	return m != nil && m.found && len(c.Steps) > 0 && !c.VerdictOnly && len(m.Reach)+m.Wrong == c.N
+}
