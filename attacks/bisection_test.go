@@ -51,3 +51,23 @@ func TestBisectionBudget(t *testing.T) {
 		}
 	}
 }
+
+// Bisection and FAB look for the same point on a network that is not linear: FAB finds none much nearer, but for the odd
+// image.
+func TestBisectionAndFAB(t *testing.T) {
+	o := randomMLP(Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
+	for _, n := range classic {
+		eps := []float64{0.3, 3, 20}[n]
+		worse := 0
+		for _, im := range imagesNear(o, 20, 0.5, 10) {
+			fab := perturb(t, component("fab-t", n, 1e-9, nil), o, im, 1)
+			res := perturb(t, component("bisection", n, eps, nil), o, im, 1)
+			if res.Distance == 0 || res.Distance > 1.02*fab.Distance {
+				worse++
+			}
+		}
+		if worse > 2 {
+			t.Errorf("%v: on %d of 20 images FAB's point is nearer by more than 2 %%", n, worse)
+		}
+	}
+}
