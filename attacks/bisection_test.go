@@ -52,8 +52,8 @@ func TestBisectionBudget(t *testing.T) {
 	}
 }
 
-// Bisection and FAB look for the same point on a network that is not linear: FAB finds none much nearer, but for the odd
-// image.
+// Bisection and FAB look for the same point on a network that is not linear: FAB finds none much nearer, but for the
+// odd image.
 func TestBisectionAndFAB(t *testing.T) {
 	o := randomMLP(Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
 	for _, n := range classic {
