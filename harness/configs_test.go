@@ -45,7 +45,9 @@ func TestConfigsCoverTheTables(t *testing.T) {
 			}
 		}
 		for _, s := range cfg.Suites {
-			used["mode "+s.Attacker()] = true
+			for _, mode := range s.Attackers() {
+				used["mode "+mode] = true
+			}
 			used["save_adversarial"] = used["save_adversarial"] || s.SaveAdversarial
 			used["pairs"], used["solver"] = used["pairs"] || len(s.Pairs) > 0, used["solver"] || s.Solver != nil
 		}

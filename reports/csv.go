@@ -28,6 +28,9 @@ func renderCSV(w io.Writer, v page) error {
 	out.Write(lists.Map(columns, func(c result.Column) string { return c.CSV }))
 	for _, s := range v.Suites {
 		for _, one := range append(s.Compared(), s.Apart()...) {
+			if side := s.Side(one.Defense); one.Cell != nil && side.Control != one.Defense && side.Mode != one.Cell.Mode {
+				continue // it stands under its own mode
+			}
 			said := compared(s, one)
 			out.Write(lists.Map(columns, func(c result.Column) string {
 				switch value := said[c.CSV]; {
@@ -46,10 +49,12 @@ func renderCSV(w io.Writer, v page) error {
 
 // compared returns the columns that name a cell and compare it, by their names; those without a value are left out.
 func compared(s table.Suite, one view.Compared) map[string]any {
-	row, norm := cell.Row{Dataset: s.Dataset, Model: one.Model, Defense: one.Defense}, &one.Column.Norm
-	id := cell.ID{Suite: s.Name, Row: row, Mode: s.Mode, Column: one.Column.Column}
+	side := s.Side(one.Defense)
+	row, norm := cell.Row{Dataset: s.Dataset, Model: one.Model, Defense: side.Control}, &one.Column.Norm
+	id := cell.ID{Suite: s.Name, Row: row, Mode: side.Mode, Column: one.Column.Column}
 	if one.Cell != nil {
 		id, norm = one.Cell.ID, one.Cell.Norm
+		id.Defense = side.Control
 	}
 	fields := map[string]any{"suite": id.Suite, "dataset": id.Dataset, "model": id.Model, "defense": id.Defense,
 		"mode": id.Mode, "source": id.Source, "attack": id.Attack, "norm": known(norm), "epsilon": id.Epsilon,

@@ -119,6 +119,7 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 		if s.Mode == result.Transfer { // each network's own images are in the gallery
 			of.Source = c.Model
 		}
+		c.Defense = s.Named(c.ID)[0]
 		i := slices.IndexFunc(s.Columns, of.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
@@ -139,7 +140,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 	course, layers := courseOf(c.Trace)
 	who := words.Clean(c.Model)
 	if c.Defense != cell.None {
-		who += " · " + words.DefenseName(c.Defense)
+		who += " · " + words.DefenseName(s.Side(c.Defense).Control)
 	}
 	source := func(data []byte) template.URL {
 		if data == nil {
@@ -160,7 +161,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		before = append(before, answer("controlled", c.Controlled.Clean))
 	}
 	out := galleryCard{Heading: kindNames[c.Kind] + ": " + image + ", " + name,
-		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name, Trace: course,
+		Facts: who + " · " + col.Title() + " · " + s.AttackerOf(c.Defense).Name, Trace: course,
 		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= 64,
 		Pictures: []galleryPicture{
 			{"Clean", words.Heading(image) + " as it is, labelled " + name, "", source(p.Clean), before},

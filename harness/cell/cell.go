@@ -60,8 +60,8 @@ type Column struct {
 	Epsilon Epsilon `json:"epsilon"`         // null if the attack has none
 }
 
-// ID identifies a cell. Within a run its [ID.Key] suffices: suite, model, defense, source, attack and epsilon. The
-// data set follows from the suite, the mode from the suite and the network.
+// ID identifies a cell. Within a run its [ID.Key] suffices: suite, model, defense, mode, source, attack and epsilon.
+// The data set follows from the suite.
 type ID struct {
 	Suite string `json:"suite"`
 	Row
@@ -82,15 +82,15 @@ func (id ID) In(dataset, mode string) ID {
 
 // Key returns the part of the identity that distinguishes cells within a run.
 func (id ID) Key() ID {
-	id.Dataset, id.Mode = "", ""
+	id.Dataset = ""
 	return id
 }
 
 // Compare orders cells by their keys.
 func Compare(a, b ID) int {
 	return cmp.Or(strings.Compare(a.Suite, b.Suite), strings.Compare(a.Model, b.Model),
-		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Source, b.Source), strings.Compare(a.Attack, b.Attack),
-		cmp.Compare(a.Epsilon, b.Epsilon))
+		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Mode, b.Mode), strings.Compare(a.Source, b.Source),
+		strings.Compare(a.Attack, b.Attack), cmp.Compare(a.Epsilon, b.Epsilon))
 }
 
 // CompareRows orders rows by network, defense and data set.
@@ -99,10 +99,14 @@ func CompareRows(a, b Row) int {
 		strings.Compare(a.Dataset, b.Dataset))
 }
 
-// Name returns model/defense/attack@epsilon, as a gate's patterns have it, followed by the source. It does not name
-// the suite.
+// Name returns model/defense/attack@epsilon, as a gate's patterns have it, followed by the source. The mode follows a
+// control whose attacker knows it. The suite is not named.
 func (id ID) Name() string {
-	name := id.Model + "/" + id.Defense + "/" + id.Attack
+	name := id.Model + "/" + id.Defense
+	if id.Defense != None && strings.HasPrefix(id.Mode, "whitebox-") {
+		name += ":" + id.Mode
+	}
+	name += "/" + id.Attack
 	if id.Epsilon != 0 {
 		name += "@" + id.Epsilon.String()
 	}

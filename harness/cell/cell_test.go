@@ -37,16 +37,17 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Data set and mode follow from the suite: they do not tell cells of a run apart.
+// The data set follows from the suite: it does not tell cells of a run apart. The mode does.
 func TestKey(t *testing.T) {
 	id := Of("s", "m", "none", "pgd", 2./255)
-	if id.In("d", "oblivious").Key() != id || id.In("d", "oblivious") == id {
-		t.Errorf("%+v", id.In("d", "oblivious").Key())
+	if got := id.In("d", "oblivious").Key(); got != id.In("", "oblivious") || got == id {
+		t.Errorf("%+v", got)
 	}
 	carried := id
 	carried.Source = "other"
 	for got, want := range map[string]string{id.Name(): "m/none/pgd@2/255",
-		carried.Name(): "m/none/pgd@2/255 from other", Of("s", "m", "c", None, 0).Name(): "m/c/none"} {
+		carried.Name(): "m/none/pgd@2/255 from other", Of("s", "m", "c", None, 0).Name(): "m/c/none",
+		Of("s", "m", "c", "aa", 0).In("", "whitebox-through").Name(): "m/c:whitebox-through/aa"} {
 		if got != want {
 			t.Errorf("%s, not %s", got, want)
 		}

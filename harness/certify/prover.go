@@ -42,7 +42,7 @@ type Case struct {
 }
 
 func (p *Prover) key(c Case, kind string) folder.Key {
-	return folder.Key{Of: kind, Made: c.Key(p.Job.Job, c.Who.Defense(), c.Seed)}
+	return folder.Key{Of: kind, Made: c.Key(p.Job.Row(c.Who.Defense()), c.ID.Mode, c.Seed)}
 }
 
 // Proof is a certificate's result for every image of a set, for one classifier.

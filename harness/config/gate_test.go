@@ -80,10 +80,14 @@ func TestCellPattern(t *testing.T) {
 		{"c", "s", "m", "none", "c:fog:3", 0, true}, {"c:fog", "s", "m", "none", "c:fog:3", 0, true},
 		{"m/none/c:fog:3", "s", "m", "none", "c:fog:3", 0, true}, {"c:fo", "s", "m", "none", "c:fog:3", 0, false},
 		{"c:snow", "s", "m", "none", "c:fog:3", 0, false}, {"d", "s", "m", "none", "c:fog:3", 0, false},
+		{"heal:oblivious/pgd", "s", "m", "heal", "pgd", small, true},
+		{"heal:whitebox-through/pgd", "s", "m", "heal", "pgd", small, false},
+		{"*:oblivious/*", "s", "m", "heal", "pgd", small, true},
+		{"*:transfer/*", "s", "m", "heal", "pgd", small, false},
 		{"pgd@10@8/255", "s", "m", "none", "pgd@10", large, true},
 	} {
 		p := must.Get(ParseCellPattern(c.pattern))(t)
-		if got := p.Matches(cell.ID{Suite: c.suite, Row: cell.Row{Model: c.model, Defense: c.defense},
+		if got := p.Matches(cell.ID{Suite: c.suite, Row: cell.Row{Model: c.model, Defense: c.defense}, Mode: "oblivious",
 			Column: cell.Column{Attack: c.attack, Epsilon: c.epsilon}}); got != c.want {
 			t.Errorf("%s and %s/%s/%s/%s: %v", c.pattern, c.suite, c.model, c.defense, c.attack, got)
 		}

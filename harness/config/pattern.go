@@ -13,9 +13,10 @@ import (
 // CellPattern matches cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK. A part is a name or *, and a missing part matches any.
 // none matches clean images and the undefended network. ATTACK@EPSILON matches one of an attack's epsilons. The name
 // of a corruption attack matches all of its cells, NAME:fog every severity of one corruption, and NAME:fog:3 one
-// cell; likewise for patches and NAME:4.
+// cell; likewise for patches and NAME:4. DEFENSE:MODE matches the cells of one of a suite's modes.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
+	mode    string    // of a defense; "" for any
 	base    string    // name before the @ of an attack with an epsilon
 	epsilon float64   // 0 for any
 }
@@ -37,15 +38,16 @@ func ParseCellPattern(s string) (CellPattern, error) {
 	}
 	for i, part := range parts {
 		name := part
-		if i == len(parts)-1 {
-			name, _, _ = strings.Cut(part, ":") // a corruption, such as NAME:fog:3
+		if i >= len(parts)-2 {
+			name, _, _ = strings.Cut(part, ":") // a corruption, such as NAME:fog:3, or a defense's mode
 		}
-		if problem := nameProblem(name); part != "*" && problem != "" {
+		if problem := nameProblem(name); name != "*" && problem != "" {
 			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or "+
 				"SUITE/MODEL/DEFENSE/ATTACK, * for any): %s: %s", quote(s), quote(part), problem)
 		}
 		p.parts[len(p.parts)-len(parts)+i] = part
 	}
+	p.parts[2], p.mode, _ = strings.Cut(p.parts[2], ":")
 	if suffix != "" { // names may contain an @ too
 		p.base = p.parts[3]
 		p.parts[3] += suffix
@@ -59,6 +61,9 @@ func (p CellPattern) Matches(id cell.ID) bool {
 		if p.parts[i] != "*" && p.parts[i] != name {
 			return false
 		}
+	}
+	if p.mode != "" && p.mode != id.Mode {
+		return false
 	}
 	variant := strings.HasPrefix(id.Attack, p.parts[3]+":")
 	if p.parts[3] == "*" || p.parts[3] == id.Attack || variant {

@@ -5,6 +5,7 @@ import (
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // Suite is a set of cells: its models, undefended and with each of its controls, on clean images and under each of
@@ -16,7 +17,8 @@ type Suite struct {
 	Models          []string
 	Controls        []string // without "none"
 	Attacks         []string // without "none"
-	Mode            string   // one of [result.Modes]: the attacker's knowledge of the controls
+	Modes           []string // of [result.Modes], in their order: what attackers know of the controls
+	Mode            string   `json:",omitempty"` // in plans of earlier versions, which have no Modes
 	SaveAdversarial bool
 	VerdictOnly     bool
 	Solver          *SolverStudy // may be nil
@@ -24,8 +26,25 @@ type Suite struct {
 	Pairs           [][]string   // pairs of its models, to compare on the same images
 }
 
-// Attacker names the mode of the suite's results, one of [result.Modes].
-func (s *Suite) Attacker() string { return result.AttackerOf(s.Mode, len(s.Controls) > 0) }
+// Attackers names the modes of the suite's results, in the order of [result.Modes]. The undefended network, clean
+// images and certificates do not depend on the mode; they stand under the first.
+func (s *Suite) Attackers() []string {
+	switch {
+	case len(s.Controls) == 0 && !s.Transfers():
+		return []string{result.Whitebox}
+	case s.Modes == nil:
+		return []string{s.Mode}
+	}
+	return s.Modes
+}
+
+// Transfers reports whether each network of the suite gets the images made on the others.
+func (s *Suite) Transfers() bool {
+	return s.Mode == result.Transfer || slices.Contains(s.Modes, result.Transfer)
+}
+
+// defaultModes are the modes of a suite that names none. An oblivious accuracy alone would flatter a control.
+var defaultModes = []string{result.Oblivious, result.WhiteboxThrough}
 
 func (c *Config) suiteObject(suite string, s *Suite) object {
 	s.Name = suite
@@ -34,13 +53,17 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			*to = slices.DeleteFunc(*to, func(name string) bool { return name == cell.None })
 		})
 	}
+	mode := ""
 	return object{rows: []row{
 		required("dataset", name(&s.Dataset, "a data set", "datasets"), "images to score"),
 		required("models", names(&s.Models, "a model", "models", 1), "its networks"),
 		optional("controls", without(&s.Controls, "a control", "controls"), "",
 			"each network is scored undefended and under each control"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "attacks, in addition to none"),
-		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), result.Oblivious, "what the attacker knows"),
+		optional("mode", choice(&mode, result.ModeNames()[1:]), "", "what the attacker knows; default: two `modes`"),
+		optional("modes", list(&s.Modes, span{least: 1, most: 3, once: true}, func(m *string) value {
+			return choice(m, result.ModeNames()[1:4])
+		}), "", "several modes, each with its cells for every control; default: oblivious and whitebox-through"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
 		optional("verdict_only", boolean(&s.VerdictOnly), "false",
@@ -59,6 +82,18 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial
 		}
+		one, several := n.get("mode") != nil, n.get("modes") != nil
+		switch {
+		case one && several:
+			d.fail(n.pos, "suites.%s names both mode and modes", suite)
+		case one:
+			s.Modes = []string{mode}
+		case !several && len(s.Controls) == 0:
+			s.Modes = []string{result.Oblivious}
+		case !several:
+			s.Modes = slices.Clone(defaultModes)
+		}
+		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(s.Modes, m) })
 		for _, pair := range s.Pairs {
 			for _, model := range pair {
 				if !slices.Contains(s.Models, model) {
@@ -66,7 +101,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 				}
 			}
 		}
-		if s.Mode != result.Transfer {
+		if !s.Transfers() {
 			return
 		}
 		if len(s.Models) < 2 {

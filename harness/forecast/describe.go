@@ -213,7 +213,7 @@ func (d *description) Begin(j *plan.Job) error {
 	d.under = j
 	d.set, d.classes, d.job, d.attack, d.listed = set, classes, effort{}, "", ""
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
-		j.Suite.Dataset, j.Suite.Attacker())
+		j.Suite.Dataset, strings.Join(j.Suite.Attackers(), ", "))
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}

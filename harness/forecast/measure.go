@@ -143,10 +143,11 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	m.time.add(Span{opening, 2 * opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
-		attacked := who.Control == nil || !j.Oblivious()
+		modes := j.Attackers(who.Defense())
+		attacked := len(modes) > 0
 		on := open.Answering(who)
 		if attacked {
-			if on, err = m.job.Oracle(who); err != nil {
+			if on, err = m.job.Oracle(who, modes[len(modes)-1]); err != nil { // the last is the slowest
 				return err
 			}
 		}

@@ -141,14 +141,17 @@ func cellsOf(f *result.File) ([]Cell, error) {
 }
 
 // absent lists a suite's missing cells under an attack at an epsilon.
-func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack string, epsilon float64) (list []string) {
+func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack string, epsilon float64,
+	crafted bool) (list []string) {
 	for _, m := range s.Models {
 		for _, defense := range append([]string{cell.None}, s.Controls...) {
-			for _, source := range sources {
-				id := cell.Of(s.Name, m, defense, attack, cell.Epsilon(epsilon))
-				id.Source = source
-				if _, ok := have[id]; !ok {
-					list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
+			for _, mode := range s.AttackersOf(defense, crafted) {
+				for _, source := range sources {
+					id := cell.Of(s.Name, m, defense, attack, cell.Epsilon(epsilon)).In("", mode)
+					id.Source = source
+					if _, ok := have[id]; !ok {
+						list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
+					}
 				}
 			}
 		}
@@ -166,12 +169,13 @@ func missing(f *result.File, cells []Cell) (list []string) {
 				epsilons = []float64{0}
 			}
 			sources := []string{""}
-			if s.Mode == result.Transfer && attack != cell.None && f.Attacks[attack].Crafted() {
+			crafted := attack != cell.None && f.Attacks[attack].Crafted()
+			if s.Mode == result.Transfer && crafted {
 				sources = s.Models
 			}
 			for _, under := range f.Attacks[attack].Cells(attack) {
 				for _, e := range epsilons {
-					list = append(list, absent(s, have, sources, under, e)...)
+					list = append(list, absent(s, have, sources, under, e, crafted)...)
 				}
 			}
 		}

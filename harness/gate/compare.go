@@ -181,8 +181,6 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 	case was.SHA256 != is.SHA256:
 		return other("the results have other images than the baseline (dataset %s, sha256 %s, not %s)",
 			plain(now.Dataset), short(is.SHA256), short(was.SHA256))
-	case old.Mode != now.Mode:
-		return other("the results have mode %s, the baseline %s", now.Mode, old.Mode)
 	case old.Recipe != now.Recipe && !accepted("recipe"):
 		return other("the results are by recipe %s, the baseline by %s", plain(now.Recipe), plain(old.Recipe))
 	case old.Norm != nil && *old.Norm != *now.Norm && !accepted("norm"):

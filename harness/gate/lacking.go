@@ -14,9 +14,15 @@ import (
 func lacking(base *Baseline, of made, now map[cell.ID]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
-		if _, ok := now[c.Key()]; !ok {
-			names = append(names, c.String())
+		if _, ok := now[c.Key()]; ok {
+			continue
 		}
+		for _, other := range result.ModeNames() {
+			if _, ok := now[c.In("", other)]; ok && names == nil {
+				return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", c, other, c.Mode, toAccept)
+			}
+		}
+		names = append(names, c.String())
 	}
 	remedy := "run those cells too"
 	switch list := renamed(base.made, of); {

@@ -49,7 +49,7 @@ var legend = []string{
 // suites groups the cells by suite, in the order of their first cells.
 func (r *Report) suites() (groups [][]Compared) {
 	for _, c := range r.Cells {
-		i := slices.IndexFunc(groups, func(g []Compared) bool { return g[0].Suite == c.Suite })
+		i := slices.IndexFunc(groups, func(g []Compared) bool { return g[0].Suite == c.Suite && g[0].Mode == c.Mode })
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
 		}

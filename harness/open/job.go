@@ -128,8 +128,8 @@ func (b *Job) Close() {
 	}
 }
 
-// Oracle returns the oracle that the job's attacker asks about a classifier. Close it before the classifier.
-func (b *Job) Oracle(c Classifier) (*Oracle, error) {
+// Oracle returns the oracle that an attacker of a mode asks about a classifier. Close it before the classifier.
+func (b *Job) Oracle(c Classifier, mode string) (*Oracle, error) {
 	there, loop := Alone(b.Attacked), (*Controller)(nil)
 	if c.Loop != nil {
 		var err error
@@ -138,14 +138,14 @@ func (b *Job) Oracle(c Classifier) (*Oracle, error) {
 		}
 		there = Under(loop, b.Attacked)
 	}
-	on, err := OracleOf(there, b.Suite.Mode)
+	on, err := OracleOf(there, mode)
 	if err != nil {
 		loop.free()
 		return nil, err
 	}
 	var exact *Oracle
 	on.Exact = sync.OnceValues(func() (_ *Oracle, err error) {
-		exact, err = OracleOf(c, b.Suite.Mode)
+		exact, err = OracleOf(c, mode)
 		return exact, err
 	})
 	inner := on.Close

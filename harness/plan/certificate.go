@@ -30,12 +30,12 @@ func (c certificate) Epsilon() cell.Epsilon {
 	return c.attack.Epsilon()
 }
 
-func (c certificate) Key(j *Job, defense string, seed uint64) cell.Made {
+func (c certificate) Key(r cell.Row, _ string, seed uint64) cell.Made {
 	epsilon := float64(c.Epsilon())
 	if c.proof.Spans {
 		epsilon = c.setting.Epsilons[0]
 	}
-	return j.made(defense, c.Name(), epsilon, seed)
+	return madeOf(r, c.Name(), epsilon, seed)
 }
 
 func (c certificate) Describe() (result.Attack, error) {

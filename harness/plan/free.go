@@ -19,8 +19,8 @@ func (free) Norm() *string         { return nil }
 
 func (f free) Within() Ball { return f.within }
 
-func (f free) Key(j *Job, defense string, seed uint64) cell.Made {
-	k := f.attack.Key(j, defense, seed)
+func (f free) Key(r cell.Row, mode string, seed uint64) cell.Made {
+	k := f.attack.Key(r, mode, seed)
 	k.Epsilon = 0
 	return k
 }

@@ -58,11 +58,11 @@ func New(cfg *config.Config) (*Plan, error) {
 		}
 		crafted := int64(lists.Count(trials, Trial.Crafted))
 		sources := int64(1)
-		if s.Mode == result.Transfer {
+		if s.Transfers() {
 			sources = int64(len(s.Models))
 		}
 		asked := number.Sum(int64(len(trials))-crafted, number.Product(crafted, sources))
-		work = number.Sum(work, number.Product(int64(len(s.Models)), int64(1+len(s.Controls)), number.Sum(1,
+		work = number.Sum(work, number.Product(int64(len(s.Models)), int64(1+len(s.Controls)*len(s.Attackers())), number.Sum(1,
 			number.Product(int64(len(p.Seeds())), asked))))
 		if work > mostWork {
 			return nil, fmt.Errorf("the suites up to %s have %d cells, each seed's counted; %d are the most: split "+
@@ -72,7 +72,7 @@ func New(cfg *config.Config) (*Plan, error) {
 		for _, m := range s.Models {
 			p.Jobs = append(p.Jobs, &Job{s, cfg.Model(m), trials, studied, nil})
 		}
-		if s.Mode == result.Transfer {
+		if s.Transfers() {
 			for _, j := range p.Jobs[first:] {
 				j.Sources = p.Jobs[first:len(p.Jobs):len(p.Jobs)]
 			}
@@ -94,19 +94,28 @@ func (j *Job) Row(defense string) cell.Row {
 
 // Cell identifies the cell of clean images under a defense.
 func (j *Job) Cell(defense string) cell.ID {
-	return cell.ID{Suite: j.Suite.Name, Row: j.Row(defense), Mode: j.Suite.Attacker(),
+	return cell.ID{Suite: j.Suite.Name, Row: j.Row(defense), Mode: j.Suite.Attackers()[0],
 		Column: cell.Column{Attack: cell.None}}
 }
 
-// made identifies what an attack makes of the job's classifier.
-func (j *Job) made(defense, attack string, epsilon float64, seed uint64) cell.Made {
-	return cell.Made{Seed: seed, ID: cell.ID{Row: j.Row(defense),
+// madeOf identifies what an attack makes of a row's classifier.
+func madeOf(r cell.Row, attack string, epsilon float64, seed uint64) cell.Made {
+	return cell.Made{Seed: seed, ID: cell.ID{Row: r,
 		Column: cell.Column{Attack: attack, Epsilon: cell.Epsilon(epsilon)}}}
 }
 
-// Oblivious reports whether the attacker knows of no control: all classifiers get images made on an undefended
-// network.
-func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious || j.Sources != nil }
+// Oblivious reports whether the job's controls are scored on images that were made without them.
+func (j *Job) Oblivious() bool { return slices.ContainsFunc(j.Groups(), Group.Oblivious) }
+
+// Attackers returns the modes in which attackers ask the job's classifier under a defense.
+func (j *Job) Attackers(defense string) (modes []string) {
+	for _, g := range j.Groups() {
+		if g.From == j && g.Attacked == defense {
+			modes = append(modes, g.Knows)
+		}
+	}
+	return modes
+}
 
 // Alone returns the job without controls.
 func (j *Job) Alone() *Job {
@@ -120,36 +129,47 @@ func (j *Job) Studies() bool {
 	return j.Suite.Solver != nil && slices.Contains(j.Suite.Solver.Models, j.Model.Name)
 }
 
-// Group is an attacked classifier and the defenses that are scored on its images: all of an oblivious suite, else its
-// own.
+// Group is an attacked classifier and the defenses that are scored on its images: all if the attacker is oblivious,
+// else its own.
 type Group struct {
 	From     *Job // the job of the attacked model: the job itself, or another source
 	Attacked string
 	Scored   []string
+	Knows    string // the attacker's mode, one of [result.Modes]
+	// Again is set if a group of another mode has scored the classifiers on what does not depend on the attacker: clean
+	// images, corruptions and certificates.
+	Again bool
 }
 
-// Groups returns the groups of a job.
+// Oblivious reports whether the images of the group's attacks were made without the controls that are scored on them.
+func (g Group) Oblivious() bool { return g.Knows == result.Oblivious || g.Knows == result.Transfer }
+
+// Groups returns the groups of a job. The undefended network is attacked once, for the suite's first mode.
 func (j *Job) Groups() (all []Group) {
-	switch {
-	case j.Sources != nil:
-		for _, from := range j.Sources {
-			all = append(all, Group{from, cell.None, j.Defenses()})
-		}
-	case j.Oblivious():
-		all = append(all, Group{j, cell.None, j.Defenses()})
-	default:
-		for _, d := range j.Defenses() {
-			all = append(all, Group{j, d, []string{d}})
+	for i, mode := range j.Suite.Attackers() {
+		switch {
+		case j.Sources != nil:
+			for _, from := range j.Sources {
+				all = append(all, Group{from, cell.None, j.Defenses(), mode, false})
+			}
+		case mode == result.Oblivious:
+			all = append(all, Group{j, cell.None, j.Defenses(), mode, false})
+		default:
+			for _, d := range j.Defenses() {
+				if i == 0 || d != cell.None {
+					all = append(all, Group{j, d, []string{d}, mode, i > 0})
+				}
+			}
 		}
 	}
 	return all
 }
 
-// steps returns the steps of a group. Trials that ask no network are listed for the first source alone.
+// steps returns the steps of a group. Trials that ask no network are listed for one source alone.
 func (p *Plan) steps(j *Job, g Group) (all []Step) {
 	for n, seed := range p.Seeds() {
 		for _, t := range j.Trials {
-			if (n == 0 || t.Random()) && (g.From == j || t.Crafted()) {
+			if (n == 0 || t.Random()) && (g.From == j && !g.Again || t.Crafted()) {
 				all = append(all, Step{j, g, t, seed, n == 0})
 			}
 		}
@@ -185,6 +205,9 @@ func (s Step) Source() string {
 // Cell identifies the cell of a classifier that the step makes.
 func (s Step) Cell(defense string) cell.ID {
 	id := s.Job.Cell(defense)
+	if s.Knows != "" { // else the images are clean
+		id.Mode = s.Knows
+	}
 	id.Column = ColumnOf(s.Trial, s.Source())
 	return id
 }
@@ -192,8 +215,7 @@ func (s Step) Cell(defense string) cell.ID {
 // Keys identify what the trial makes for the group: images of the attacked classifier, or a certificate of each.
 func (s Step) Keys() []cell.Made {
 	return lists.Map(s.Trial.Of(s.Group), func(defense string) cell.Made {
-		return s.Trial.Key(s.From, defense,
-			s.Seed)
+		return s.Trial.Key(s.From.Row(defense), s.Knows, s.Seed)
 	})
 }
 
@@ -215,7 +237,7 @@ func (p *Plan) Walk(v Visitor) error {
 			return err
 		}
 		for i, g := range j.Groups() {
-			if i == 0 || j.Sources == nil {
+			if i == 0 || j.Sources == nil && !g.Again {
 				if err := v.Clean(j, g); err != nil {
 					return err
 				}

@@ -32,8 +32,8 @@ type Trial interface {
 	Random() bool
 	// Of lists the defenses of a group's classifiers that the trial is made of.
 	Of(g Group) []string
-	// Key identifies what is made of a job's classifier, whatever suites ask for it.
-	Key(j *Job, defense string, seed uint64) cell.Made
+	// Key identifies what is made of a row's classifier for an attacker of a mode, whatever suites ask for it.
+	Key(r cell.Row, mode string, seed uint64) cell.Made
 	// Exact reports whether networks run as their files have them, not rewritten to be faster.
 	Exact() bool
 	// Kept reports whether its images are kept until they are used. saving says whether the run saves adversarial
@@ -143,10 +143,10 @@ func (a attack) made() float64 {
 	return a.epsilon
 }
 
-func (a attack) Key(j *Job, defense string, seed uint64) cell.Made {
-	k := j.made(defense, a.Name(), a.made(), seed)
-	if defense != cell.None {
-		k.Mode = j.Suite.Mode
+func (a attack) Key(r cell.Row, mode string, seed uint64) cell.Made {
+	k := madeOf(r, a.Name(), a.made(), seed)
+	if r.Defense != cell.None {
+		k.Mode = mode
 	}
 	return k
 }

@@ -170,9 +170,10 @@ func (r Record) check() error {
 // in the order of its verdicts, with the same verdicts. Records without a cell come from a run that was killed before
 // it wrote its results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
-	verdicts := map[cell.ID][]byte{}
+	verdicts, controlled := map[cell.ID][]byte{}, f.controlled()
 	for r := range records {
 		k := r.Key()
+		k.Mode = AttackerOf(k.Mode, controlled[k.Suite])
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {

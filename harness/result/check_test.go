@@ -118,7 +118,7 @@ func TestHostileRecords(t *testing.T) {
 func TestCheckRecords(t *testing.T) {
 	t.Parallel()
 	id := func(attack string, epsilon cell.Epsilon) cell.ID {
-		return cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: "none"},
+		return cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: "none"}, Mode: Whitebox,
 			Column: cell.Column{Attack: attack, Epsilon: epsilon}}
 	}
 	f := &File{Cells: []Cell{{ID: id("none", 0), N: 2, Verdicts: "11"}, {ID: id("pgd", 0.5), N: 2, Verdicts: "10"}}}

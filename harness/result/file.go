@@ -26,16 +26,22 @@ func Read(path string) (*File, error) {
 
 // settle gives suites without controls [Whitebox]: files of older versions have the config's mode there.
 func (f *File) settle() {
-	controlled := Controlled(f.Cells, func(c Cell) cell.ID { return c.ID })
-	for _, s := range f.Suites {
-		controlled[s.Name] = controlled[s.Name] || len(s.Controls) > 0
-	}
+	controlled := f.controlled()
 	for i, s := range f.Suites {
 		f.Suites[i].Mode = AttackerOf(s.Mode, controlled[s.Name])
 	}
 	for i, c := range f.Cells {
 		f.Cells[i].Mode = AttackerOf(c.Mode, controlled[c.Suite])
 	}
+}
+
+// controlled returns the suites that have a control.
+func (f *File) controlled() map[string]bool {
+	controlled := Controlled(f.Cells, func(c Cell) cell.ID { return c.ID })
+	for _, s := range f.Suites {
+		controlled[s.Name] = controlled[s.Name] || len(s.Controls) > 0
+	}
+	return controlled
 }
 
 // mostBytes bounds a file of results. 2,000 cells of 50,000 images need half of it.

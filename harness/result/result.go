@@ -65,7 +65,8 @@ type Suite struct {
 	Name     string   `json:"name"`
 	Title    string   `json:"title,omitempty"`
 	Dataset  string   `json:"dataset"`
-	Mode     string   `json:"mode"`
+	Mode     string   `json:"mode"`            // the first of several
+	Modes    []string `json:"modes,omitempty"` // if there are several, each with cells of every control
 	Models   []string `json:"models"`
 	Controls []string `json:"controls"`
 	Attacks  []string `json:"attacks"`
@@ -73,6 +74,14 @@ type Suite struct {
 	Pairs [][]string `json:"pairs,omitempty"`
 	// Published are published numbers to show beside the suite's own.
 	Published *Published `json:"published,omitempty"`
+}
+
+// AttackersOf returns the modes of the suite's cells under a defense. Only cells of crafted images have several.
+func (s Suite) AttackersOf(defense string, crafted bool) []string {
+	if defense == cell.None || !crafted || s.Modes == nil {
+		return []string{s.Mode}
+	}
+	return s.Modes
 }
 
 // Published are accuracies from elsewhere.

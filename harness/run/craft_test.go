@@ -104,7 +104,7 @@ func TestRefutedClaims(t *testing.T) {
 			wrong = x
 		}
 	}
-	on := must.Get(b.Oracle(open.Alone(b.Net)))(t)
+	on := must.Get(b.Oracle(open.Alone(b.Net), result.Whitebox))(t)
 	defer on.Close()
 	j, _, err := journal.Open(t.TempDir())
 	must.Do(t, err)

@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
+	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/checksum"
 	"selfheal/internal/journal"
@@ -24,7 +25,7 @@ import (
 func Images(p *plan.Plan) map[cell.Made]bool {
 	needed := map[cell.Made]bool{}
 	p.Each(func(s plan.Step) {
-		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to networks other than the attacked one
+		given := s.Group.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to networks other than the attacked one
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
 		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {
@@ -72,7 +73,7 @@ func (m *images) studied(j *plan.Job) *use {
 	if !j.Studies() || j.Studied == nil || !m.whole {
 		return nil
 	}
-	if u := m.uses[j.Studied.Key(j, cell.None, m.plan.Config.Seed)]; u != nil && u.images {
+	if u := m.uses[j.Studied.Key(j.Row(cell.None), "", m.plan.Config.Seed)]; u != nil && u.images {
 		return u
 	}
 	return nil
@@ -134,6 +135,9 @@ func adversarialName(s plan.Step) string {
 	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
 	if s.Attacked != cell.None { // made against this defense
 		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)
+		if first := s.Suite.Attackers()[0]; first != s.Knows && first != result.Oblivious {
+			parts, key = append(parts, s.Knows), fmt.Appendf(key, " %q", s.Knows)
+		}
 	}
 	sum := sha256.Sum256(key)
 	name := unsafeName.ReplaceAllString(strings.Join(append(parts, fmt.Sprintf("%.6g", s.Epsilon())), "_"), "-")

@@ -275,6 +275,14 @@ func (r *computed) compare(o Options) (finished *result.File, err error) {
 	return nil, err
 }
 
+// several returns a list of two names or more, else nil.
+func several(names []string) []string {
+	if len(names) > 1 {
+		return names
+	}
+	return nil
+}
+
 // describe begins the results with the run's time, machine and inputs.
 func (r *computed) describe(command []string) error {
 	f, cfg := r.record, r.Config
@@ -287,9 +295,9 @@ func (r *computed) describe(command []string) error {
 		Workers: r.Pool.Workers(), Threads: r.Pool.Threads(),
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
-		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attacker(),
+		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attackers()[0],
 			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
-			Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
+			Modes: several(s.Attackers()), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
 	for name, trials := range r.plan.Trials {
 		var err error
@@ -389,8 +397,11 @@ func (r *computed) preflight(b *open.Job) error {
 		return err
 	}
 	for _, c := range b.Classifiers {
-		if c.Loop != nil && !j.Oblivious() && b.TakesGradients() {
-			if err := differentiate(b, c); err != nil {
+		if c.Loop == nil || !b.TakesGradients() {
+			continue
+		}
+		for _, mode := range j.Attackers(c.Defense()) {
+			if err := differentiate(b, c, mode); err != nil {
 				return err
 			}
 		}
@@ -413,8 +424,8 @@ func (r *computed) preflight(b *open.Job) error {
 	return nil
 }
 
-func differentiate(b *open.Job, c open.Classifier) error {
-	on, err := b.Oracle(c)
+func differentiate(b *open.Job, c open.Classifier, mode string) error {
+	on, err := b.Oracle(c, mode)
 	if err != nil {
 		return err
 	}

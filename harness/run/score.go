@@ -167,7 +167,7 @@ func (s scoring) label() string {
 		label += " " + s.Epsilon().String()
 	}
 	if s.who.Control != nil {
-		label += ", " + s.Suite.Mode + " " + s.who.Defense()
+		label += ", " + s.id().Mode + " " + s.who.Defense()
 	}
 	if !own {
 		label += fmt.Sprintf(", seed %d", s.Seed)

@@ -95,7 +95,7 @@ func (s *study) attack(clean []judge.Verdict) error {
 		first.each = first.each[:s.set.Len()]
 		made = &first
 	} else {
-		on, err := s.source.Oracle(b, who)
+		on, err := s.source.Oracle(b, who, result.Whitebox)
 		if err != nil {
 			return err
 		}

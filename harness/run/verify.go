@@ -134,7 +134,7 @@ func (r *review) Try(s plan.Step) (err error) {
 // cellOf returns a step's cell in the results, or nil.
 func (r *review) cellOf(s plan.Step, defense string) *result.Cell {
 	i := slices.IndexFunc(r.file.Cells, func(c result.Cell) bool {
-		return c.Key() == s.Cell(defense).Key() && c.Mode == s.Suite.Attacker()
+		return c.Key() == s.Cell(defense).Key()
 	})
 	if i < 0 {
 		return nil

@@ -29,7 +29,7 @@ type walk struct {
 type stop struct {
 	*open.Job
 	prover *certify.Prover
-	clean  map[string]*judgement // of the present group, by defense; nil if the clean images have no verdicts
+	clean  map[string]*judgement // by defense; nil if the clean images have no verdicts
 	target *target               // of the present group; nil until images are made
 }
 
@@ -58,7 +58,7 @@ func (w *walk) Begin(j *plan.Job) error {
 	if err != nil {
 		return err
 	}
-	w.at = &stop{Job: b, prover: w.prover(b)}
+	w.at = &stop{Job: b, prover: w.prover(b), clean: map[string]*judgement{}}
 	w.gallery.begin(j)
 	return nil
 }
@@ -69,7 +69,6 @@ func (w *walk) prover(b *open.Job) *certify.Prover {
 
 // Clean scores a group on clean images. A classifier with an answer there that is not finite is not attacked.
 func (w *walk) Clean(_ *plan.Job, g plan.Group) (err error) {
-	w.at.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
 		if w.at.clean[defense], err = w.clean(w.at.Job, defense).score(); err != nil {
 			return err
@@ -96,7 +95,7 @@ func (w *walk) End(j *plan.Job) error {
 		}
 	}
 	if w.images.studied(j) != nil {
-		needed = append(needed, j.Studied.Key(j, cell.None, w.plan.Config.Seed))
+		needed = append(needed, j.Studied.Key(j.Row(cell.None), "", w.plan.Config.Seed))
 	}
 	for _, k := range needed {
 		if err := w.images.used(k); err != nil {
@@ -216,6 +215,7 @@ func (w *walk) crafted(s plan.Step) (made *crafted, err error) {
 type target struct {
 	from   *plan.Job
 	of     string    // the defense
+	mode   string    // of the attacker
 	job    *open.Job // the walk's, or another source's
 	prover *certify.Prover
 	oracle *open.Oracle
@@ -236,11 +236,11 @@ func (t *target) close() {
 
 // aim opens the target of a group's attacks, unless it is open.
 func (w *walk) aim(g plan.Group) (err error) {
-	if t := w.at.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked {
+	if t := w.at.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked && t.mode == g.Knows {
 		return nil
 	}
 	w.at.target.close()
-	t := &target{from: g.From, of: g.Attacked, job: w.at.Job, prover: w.at.prover, clean: w.at.clean[g.Attacked],
+	t := &target{from: g.From, of: g.Attacked, mode: g.Knows, job: w.at.Job, prover: w.at.prover, clean: w.at.clean[g.Attacked],
 		other: g.From != w.at.Job.Job}
 	if t.other {
 		if t.job, err = w.source.Open(w.ctx, g.From.Alone()); err != nil {
@@ -248,7 +248,7 @@ func (w *walk) aim(g plan.Group) (err error) {
 		}
 		t.prover = w.prover(t.job)
 	}
-	if t.oracle, err = w.source.Oracle(t.job, t.job.Classifier(g.Attacked)); err != nil {
+	if t.oracle, err = w.source.Oracle(t.job, t.job.Classifier(g.Attacked), g.Knows); err != nil {
 		if t.other {
 			t.job.Close()
 		}
@@ -270,8 +270,8 @@ func (w *walk) aim(g plan.Group) (err error) {
 type Source interface {
 	// Open opens a job with its classifiers. Close it.
 	Open(ctx context.Context, j *plan.Job) (*open.Job, error)
-	// Oracle returns the oracle that the job's attacks ask about a classifier. Close it before the job.
-	Oracle(j *open.Job, c open.Classifier) (*open.Oracle, error)
+	// Oracle returns the oracle that attackers of a mode ask about a classifier. Close it before the job.
+	Oracle(j *open.Job, c open.Classifier, mode string) (*open.Oracle, error)
 	// Adversarial gives the rows of a file of adversarial images to row. made returns this run's own rows, as far as
 	// it has them.
 	Adversarial(j *open.Job, file string, made func(i int) ([]float32, error), row func([]float32) bool) error
@@ -301,7 +301,7 @@ func (r *computed) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err erro
 // keep writes what a merge needs of a job to the journal: classifiers, and the names of this shard's images.
 func (r *computed) keep(b *open.Job) error {
 	for _, c := range b.Classifiers {
-		_, err := folder.Once(r.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),
+		_, err := folder.Once(r.journal, InfoKey(b.Job, c.Defense()),
 			func() (open.Info, error) { return c.Info, nil })
 		if err != nil {
 			return err
@@ -315,9 +315,14 @@ func (r *computed) keep(b *open.Job) error {
 	return err
 }
 
-// InfoKey returns the journal's key for a classifier's [open.Info], or for the cost of a pass.
-func InfoKey(j *plan.Job, defense, what string) folder.Key {
-	return suiteKey(j, what, defense)
+// InfoKey returns the journal's key for a classifier's [open.Info].
+func InfoKey(j *plan.Job, defense string) folder.Key { return suiteKey(j, folder.Classifier, defense) }
+
+// CostKey returns the journal's key for the cost of an attacker's passes through a classifier.
+func CostKey(j *plan.Job, defense, mode string) folder.Key {
+	k := suiteKey(j, folder.Cost, defense)
+	k.Mode = mode
+	return k
 }
 
 // suiteKey returns the key for a suite's result about a job's model, under a defense or "" for all.
@@ -330,10 +335,10 @@ func ImagesKey(j *plan.Job) folder.Key {
 	return folder.Key{Of: folder.Images, Made: j.Row("").Made()}
 }
 
-func (r *computed) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
-	on, err := b.Oracle(c)
+func (r *computed) Oracle(b *open.Job, c open.Classifier, mode string) (*open.Oracle, error) {
+	on, err := b.Oracle(c, mode)
 	if err == nil && r.part != nil {
-		_, err = folder.Once(r.journal, InfoKey(b.Job, c.Defense(), folder.Cost),
+		_, err = folder.Once(r.journal, CostKey(b.Job, c.Defense(), mode),
 			func() (control.Cost, error) { return on.Cost, nil })
 	}
 	if err != nil {

@@ -373,7 +373,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 	b := &open.Job{Job: j, Recipes: map[plan.Trial]attacks.Recipe{}}
 	for _, defense := range j.Defenses() {
-		info, err := folder.Once(m.journal, run.InfoKey(j, defense, folder.Classifier), nothing[open.Info])
+		info, err := folder.Once(m.journal, run.InfoKey(j, defense), nothing[open.Info])
 		if err != nil {
 			return nil, err
 		}
@@ -400,8 +400,8 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 func nothing[T any]() (v T, err error) { return v, nil }
 
 // Oracle returns an oracle that knows the cost of its answers and gives none.
-func (m *merge) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
-	cost, err := folder.Once(m.journal, run.InfoKey(b.Job, c.Defense(), folder.Cost), nothing[control.Cost])
+func (m *merge) Oracle(b *open.Job, c open.Classifier, mode string) (*open.Oracle, error) {
+	cost, err := folder.Once(m.journal, run.CostKey(b.Job, c.Defense(), mode), nothing[control.Cost])
 	return &open.Oracle{Oracle: closed{c.Info}, Of: c, Cost: cost, Close: func() {}}, err
 }
 

@@ -26,8 +26,9 @@ func contrasts(s Suite) (out []contrast) {
 	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, cell.None} })
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
-			one, start := s.File.Controls[c], s.File.Controls[g]
-			if one.Solver["method"] != "greedy" && start.Solver["method"] == "greedy" &&
+			a, b := s.Side(c), s.Side(g)
+			one, start := s.File.Controls[a.Control], s.File.Controls[b.Control]
+			if a.Mode == b.Mode && one.Solver["method"] != "greedy" && start.Solver["method"] == "greedy" &&
 				slices.EqualFunc(one.Layers, start.Layers, sameLayer) {
 				out = append(out, contrast{c, g})
 			}
@@ -64,6 +65,9 @@ func pairedTests(s Suite) (out []*pairedTest) {
 	for _, m := range s.Models {
 		for _, c := range contrasts(s) {
 			for _, col := range s.Columns {
+				if s.Again(c.Control) && s.Kind(col) != "attacked" {
+					continue
+				}
 				var all gains
 				before, now := all.add(s, m, c, col)
 				if all.by == nil {
@@ -157,7 +161,7 @@ type pooledTest struct {
 func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest {
 	all, out := gains{}, &pooledTest{kind: kind}
 	for _, col := range s.Columns {
-		if s.Kind(col) == kind {
+		if s.Kind(col) == kind && (kind == "attacked" || !s.Again(of.Control)) {
 			for _, m := range s.Models {
 				all.add(s, m, of, col)
 			}

@@ -155,6 +155,9 @@ func corruptionScores(s Suite, by *view.Apart) Table {
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}
 	for _, of := range s.Lines() {
+		if s.Again(of.Defense) {
+			continue
+		}
 		all := by.Mean(of.Model, of.Defense, by.Names, by.Severities)
 		t.add(of.Model, words.DefenseName(of.Defense), wrong(of.Cells[0]), words.Accuracy(all), wrong(all),
 			shown(by.Normalised, relative(by, of.Model, of.Defense)))
@@ -192,6 +195,9 @@ func corruptionTable(s Suite, by *view.Apart) Table {
 	t.head(true, by.Severities...)
 	t.head(true, "Mean")
 	for _, r := range s.Rows() {
+		if s.Again(r.Control) {
+			continue
+		}
 		add := func(title string, names []string) {
 			line := boxes(r.Model, shown(several, r.Control), title)
 			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {

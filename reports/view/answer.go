@@ -52,7 +52,7 @@ func (s *Suite) answer(line Series, named bool) string {
 		said += " " + interval
 	}
 	said += words.If(named, " of "+words.Clean(line.Model))
-	said += words.If(line.Defense != cell.None, " with "+words.DefenseName(line.Defense))
+	said += words.If(line.Defense != cell.None, " with "+words.DefenseName(s.Side(line.Defense).Control))
 	if kind != "clean" {
 		said += words.If(kind == "certified", " by ") + words.If(kind != "certified", " under ") + s.attackNamed(col)
 	}
@@ -61,7 +61,7 @@ func (s *Suite) answer(line Series, named bool) string {
 		said += ", " + words.NormName(*c.Norm) + " " + c.Epsilon.String()
 	}
 	said += ", " + words.Plural(c.N, "image") +
-		words.If(line.Defense != cell.None && kind == "attacked", ", "+s.Attacker().Name)
+		words.If(line.Defense != cell.None && kind == "attacked", ", "+s.AttackerOf(line.Defense).Name)
 	if c.GradientFailures > 0 {
 		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,
 			words.Plural(c.Correct, "standing image"))

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
@@ -73,6 +74,24 @@ func (v *Report) Title() string {
 		return "Published numbers"
 	}
 	return "Robustness report"
+}
+
+// beside returns published numbers whose controls are sides of a suite: of the mode that their source has, or of the
+// first.
+func beside(p *result.Published, sides []Side) *result.Published {
+	if p == nil {
+		return nil
+	}
+	all := *p
+	all.Cells = slices.Clone(p.Cells)
+	for i, c := range all.Cells {
+		own := lists.Only(sides, func(s Side) bool { return s.Control == c.Defense })
+		k := slices.IndexFunc(own, func(s Side) bool { return strings.HasPrefix(s.Mode, p.Mode) })
+		if len(own) > 0 {
+			all.Cells[i].Defense = own[max(k, 0)].Name
+		}
+	}
+	return &all
 }
 
 // Compared is one of our cells beside the published number of the same cell.

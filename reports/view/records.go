@@ -30,18 +30,24 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 		if s == nil {
 			continue
 		}
-		for _, by := range s.Sets {
-			by.add(r)
+		for _, r.Defense = range s.Named(r.ID) {
+			s.addMargin(r)
 		}
-		key := keyOf(r.ID)
-		if s.cells[key] == nil {
-			continue
-		}
-		if s.margins[key] == nil {
-			s.margins[key] = &result.Recorded{}
-		}
-		s.margins[key].Add(r)
 	}
+}
+
+func (s *Suite) addMargin(r result.Record) {
+	for _, by := range s.Sets {
+		by.add(r)
+	}
+	key := keyOf(r.ID)
+	if s.cells[key] == nil {
+		return
+	}
+	if s.margins[key] == nil {
+		s.margins[key] = &result.Recorded{}
+	}
+	s.margins[key].Add(r)
 }
 
 // MarginsOf returns the collected records of a cell; nil if there are none.

@@ -18,6 +18,46 @@ type about struct {
 	N      int  // number of images scored
 	Seeds  int  // largest number of seeds of a cell
 	Quoted bool // as in [Report]
+	sides  []Side
+}
+
+// Side is a control and what the attacker knows of it, in a suite of several modes. [Suite.Controls] has the sides'
+// names there, and the suite's cells have them as their defenses.
+type Side struct{ Name, Control, Mode string }
+
+// sidesOf lists the sides of a suite; nil if it has a single mode.
+func sidesOf(s result.Suite) (sides []Side) {
+	for _, control := range s.Controls {
+		for _, mode := range s.Modes {
+			sides = append(sides, Side{control + ", " + mode, control, mode})
+		}
+	}
+	return sides
+}
+
+// Side returns the control of a row and the mode of its attacker.
+func (s about) Side(defense string) Side {
+	if side := lists.Find(s.sides, func(of Side) bool { return of.Name == defense }); side != nil {
+		return *side
+	}
+	return Side{defense, defense, s.Mode}
+}
+
+// Again reports whether a row repeats another mode's answers to all images that no attacker made.
+func (s about) Again(defense string) bool { return s.sides != nil && s.Side(defense).Mode != s.Mode }
+
+// Named returns a cell's defense as the suite's rows have it. Clean images, certificates and corruptions belong to
+// the rows of every mode.
+func (s *Suite) Named(id cell.ID) []string {
+	if s.sides == nil || id.Defense == cell.None {
+		return []string{id.Defense}
+	}
+	_, of, _ := result.AttackOf(s.File.Attacks, id.Attack)
+	crafted := id.Attack != cell.None && of.Crafted()
+	own := lists.Only(s.sides, func(one Side) bool {
+		return one.Control == id.Defense && (one.Mode == id.Mode || !crafted)
+	})
+	return lists.Map(own, func(one Side) string { return one.Name })
 }
 
 // Heading returns the suite's title, or its name if it has none.
@@ -37,10 +77,30 @@ func (s about) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
 // Attacker returns the mode of the suite's attacker. For an unknown mode, and for a paper's table that calls an attack
 // through controls white-box, it has only a name.
 func (s about) Attacker() result.Mode {
+	if len(s.sides) > 0 {
+		of := func(text func(m result.Mode) string) string {
+			return strings.Join(lists.Map(s.Modes, func(name string) string {
+				m, _ := result.ModeOf(words.Clean(name))
+				return text(m)
+			}), ", ")
+		}
+		return result.Mode{Name: of(func(m result.Mode) string { return m.Name }),
+			Title: of(func(m result.Mode) string { return m.Title }),
+			Made:  of(func(m result.Mode) string { return m.Name + " ones " + m.Made })}
+	}
 	if s.Mode == result.Whitebox && len(s.Controls) > 0 {
 		return result.Mode{Name: s.Mode}
 	}
 	m, _ := result.ModeOf(words.Clean(s.Mode))
+	return m
+}
+
+// AttackerOf returns the mode of the attacker on a row.
+func (s about) AttackerOf(defense string) result.Mode {
+	if s.sides == nil || defense == cell.None || defense == "" {
+		return s.Attacker()
+	}
+	m, _ := result.ModeOf(words.Clean(s.Side(defense).Mode))
 	return m
 }
 

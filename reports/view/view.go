@@ -82,7 +82,12 @@ func Of(f *result.File) *Report {
 				of.Attacks = slices.Replace(of.Attacks, i, i+1, a.Cells(of.Attacks[i])...)
 			}
 		}
-		s := &Suite{about: about{Suite: of}, File: f, cells: cells{}}
+		sides := sidesOf(of)
+		if sides != nil {
+			of.Controls = lists.Map(sides, func(one Side) string { return one.Name })
+			of.Published = beside(of.Published, sides)
+		}
+		s := &Suite{about: about{Suite: of, sides: sides}, File: f, cells: cells{}}
 		byName[of.Name], v.Suites = s, append(v.Suites, s)
 		return s
 	}
@@ -114,6 +119,17 @@ func Of(f *result.File) *Report {
 }
 
 func (s *Suite) include(c *result.Cell) {
+	for _, name := range s.Named(c.ID) {
+		one := c
+		if name != c.Defense {
+			of := *c
+			one, of.Defense = &of, name
+		}
+		s.put(one)
+	}
+}
+
+func (s *Suite) put(c *result.Cell) {
 	apart := setApart(s, c)
 	switch {
 	case c.Error != "":
@@ -212,7 +228,9 @@ func (s *Suite) EndsEarly() bool {
 // Attackers explains the modes of the file's suites.
 func (v *Report) Attackers() []Fact {
 	modes := lists.Only(result.Modes, func(m result.Mode) bool {
-		return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name })
+		return slices.ContainsFunc(v.Suites, func(s *Suite) bool {
+			return s.Attacker().Name == m.Name || slices.Contains(s.Modes, m.Name)
+		})
 	})
 	return lists.Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
 }
@@ -250,7 +268,7 @@ func (v *Report) Tested() []Fact {
 	}
 	for _, s := range v.Suites {
 		add("Models", s.Models...)
-		add("Controllers", s.Controls...)
+		add("Controllers", lists.Map(s.Controls, func(c string) string { return s.Side(c).Control })...)
 		add("Attacks", s.Heads()[1:]...)
 		add("Certificates", lists.Map(s.Certified(nil), func(by *Apart) string { return by.Of.Title })...)
 		sample := s.Dataset
@@ -270,7 +288,7 @@ func (v *Report) Tested() []Fact {
 // one. "" while the clean cells are missing.
 func (s *Suite) summary(r Row) string {
 	hurt, whose := 0, "the baseline's worst attack"
-	if r.Control != "" && s.Mode != result.Oblivious && s.Mode != result.Transfer {
+	if m := s.Side(r.Control).Mode; r.Control != "" && m != result.Oblivious && m != result.Transfer {
 		hurt, whose = 1, "the controlled network's worst attack"
 	}
 	clean, who := r.Entry(0), words.Clean(r.Model)
@@ -278,7 +296,7 @@ func (s *Suite) summary(r Row) string {
 		return ""
 	}
 	if r.Control != "" {
-		who += " with " + words.Clean(r.Control)
+		who += " with " + words.Clean(s.Side(r.Control).Control)
 	}
 	say := func(e Entry) string {
 		if r.Control == "" {
@@ -289,7 +307,7 @@ func (s *Suite) summary(r Row) string {
 	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
 	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
 		both := r.Entry(slices.Index(r.Sides[hurt], low))
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, column.Title(), say(both))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.AttackerOf(r.Control).Name, column.Title(), say(both))
 	}
 	return out + "."
 }
