@@ -26,7 +26,7 @@ attacks:
   l1: {kind: bracket, norm: l1, budget: 5m}
   pgd: {kind: pgd, norm: linf, epsilon: 0.05, steps: 10}
 suites:
-  all: {dataset: test, models: [brightness], controls: [kept, rooted], attacks: [linf, l2, l1, pgd]}
+  all: {dataset: test, models: [brightness], controls: [kept, rooted], attacks: [linf, l2, l1, pgd], mode: oblivious}
 `
 
 // On a network that is linear in its images the radius of each is known. Bounds prove it to a thousandth and attacks

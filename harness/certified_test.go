@@ -37,7 +37,7 @@ attacks:
   early: {kind: smoothing, norm: l2, epsilon: [0.05, 0.15], sigma: 0.12, n0: 20, n: 1000, stopping: true}
   pgd: {kind: pgd, norm: linf, epsilon: 0.5/255, steps: 5}
 suites:
-  unknown: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth, early]}
+  unknown: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth, early], mode: oblivious}
   known: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth], mode: whitebox-through}
 `
 
@@ -288,7 +288,7 @@ attacks:
 suites:
   all:
     {dataset: test, models: [brightness], controls: [kept, solved, rooted],
-     attacks: [pgd, alpha, intervals, short, l2, l1]}
+     attacks: [pgd, alpha, intervals, short, l2, l1], mode: oblivious}
 `
 
 // On a network that is linear in its images, and under controls that keep them, bounds prove exactly the images that no

@@ -22,7 +22,7 @@ controls:
 attacks:
   weather: {kind: corruption, names: [fog, contrast], severities: [2, 5]}
 suites:
-  told: {dataset: test, models: [other], controls: [pca], attacks: [weather], save_adversarial: true}
+  told: {dataset: test, models: [other], controls: [pca], attacks: [weather], save_adversarial: true, mode: oblivious}
   white: {dataset: test, models: [other], controls: [pca], attacks: [weather], mode: whitebox-through}
 `
 

@@ -57,7 +57,7 @@ attacks:
 default_suites: [told]
 suites:
   told: {dataset: test, models: [robust, column, vector, number], controls: [heal],
-         attacks: [hsj, rays, moved, fog, smooth]}
+         attacks: [hsj, rays, moved, fog, smooth], mode: oblivious}
   through: {dataset: test, models: [vector], controls: [heal], attacks: [rays], mode: whitebox-through}
 `
 	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
@@ -126,7 +126,7 @@ attacks:
 default_suites: [random]
 suites:
   random: {dataset: test, models: [noisy, dropped], attacks: [apgd, square, smooth]}
-  healed: {dataset: test, models: [noisy], controls: [heal], attacks: [apgd]}
+  healed: {dataset: test, models: [noisy], controls: [heal], attacks: [apgd], mode: oblivious}
 `
 	p := testplan.Plan(t, text, 2, 8)
 	f, records, out := runFor(t, p)

@@ -178,7 +178,7 @@ controls:
   healed: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
 suites:
   twins: {dataset: test, models: [robust, keras, rescaling], controls: [healed], attacks: [` +
-		strings.Join(names, ", ") + "]}\n"
+		strings.Join(names, ", ") + "], mode: oblivious}\n"
 	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=2"))
 	n := len(records) / 3
 	for i := range n {

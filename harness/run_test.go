@@ -207,7 +207,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 
 // An attack that two suites ask for is made once: both have the same steps.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
-	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
+	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2], mode: oblivious}\n"
 	p := testplan.Plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[]", "datasets.test.limit=3")
 	f, _, _ := runFor(t, p)
@@ -230,7 +230,7 @@ controls:
 attacks:
   square: {kind: square, norm: linf, epsilon: [4/255, 8/255], queries: 25}
 suites:
-  given: {dataset: test, models: [robust], controls: [greedy], attacks: [square]}
+  given: {dataset: test, models: [robust], controls: [greedy], attacks: [square], mode: oblivious}
   through: {dataset: test, models: [robust], controls: [greedy], attacks: [square], mode: whitebox-through}
 `
 

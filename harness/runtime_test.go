@@ -259,7 +259,7 @@ attacks:
   square: {kind: square, norm: l2, epsilon: 0.2, queries: 50}
 suites:
   known: {dataset: test, models: [robust], controls: [pca], attacks: [pgd], mode: whitebox-detached}
-  unknown: {dataset: test, models: [robust], controls: [pca], attacks: [square]}
+  unknown: {dataset: test, models: [robust], controls: [pca], attacks: [square], mode: oblivious}
 `
 
 // A run in bf16 says so, attacks standing images again, and gives the same with any workers, batch and shards.

@@ -37,6 +37,7 @@ suites:
     dataset: test
     models: [robust]
     controls: [msa]
+    mode: oblivious
     attacks: [pgd]
     solver: {images: 3, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000],
              momentum: [0]}

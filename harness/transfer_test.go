@@ -27,7 +27,7 @@ attacks:
   ddn: {kind: ddn, norm: l2, epsilon: [0.2, 0.6], steps: 20}
   weather: {kind: corruption, names: [fog], severities: [3]}
 suites:
-  alone: {dataset: test, models: [standard, robust], controls: [pca], attacks: [pgd, ddn, weather]}
+  alone: {dataset: test, models: [standard, robust], controls: [pca], attacks: [pgd, ddn, weather], mode: oblivious}
   carried: {dataset: test, models: [standard, robust], controls: [pca], attacks: [pgd, ddn, weather], mode: transfer}
 `
 

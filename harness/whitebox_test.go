@@ -34,16 +34,19 @@ controls:
              {at: last, embedding: {kind: linear, fit: train, rank: 8}}]
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 8, loss: margin}
+  fog: {kind: corruption, names: [fog], severities: [3]}
 suites:
-  oblivious: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd]}
+  oblivious: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: oblivious}
   detached: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-detached}
   through: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-through}
+  all: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd, fog],
+    modes: [whitebox-through, oblivious, whitebox-detached]}
 `
 
 // Each mode's attacker knows more than the one before, and its cells say what was done.
 func TestModes(t *testing.T) {
 	f, records, _ := runFor(t, testplan.Plan(t, modes, 2, 16))
-	if len(f.Cells) != 3*3*2 {
+	if len(f.Cells) != 3*3*2+13 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
 	cell := func(suite, defense string) result.Cell {
@@ -80,6 +83,7 @@ func TestModes(t *testing.T) {
 	if a, b := cell("detached", "none"), cell("through", "none"); a.Verdicts != b.Verdicts {
 		t.Errorf("the undefended network: %s and %s", a.Verdicts, b.Verdicts)
 	}
+	together(t, f)
 	for _, r := range records {
 		if (r.Attack == "none") != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) &&
 			(r.Mode != result.Oblivious || r.Defense == "none") {
@@ -88,6 +92,36 @@ func TestModes(t *testing.T) {
 		if r.Queries != nil && *r.Queries < 1 {
 			t.Errorf("image %d of %s/%s was broken after %d passes", r.Image, r.Suite, r.Defense, *r.Queries)
 		}
+	}
+}
+
+// together checks the suite that has all modes: every cell of an attack on a control is that of the suite of its mode,
+// and what does not depend on the attacker stands there once, under the first mode.
+func together(t *testing.T, f *result.File) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, c := range f.Cells {
+		if c.Suite != "all" {
+			continue
+		}
+		mode := c.Mode
+		if seen[c.Attack]++; c.Attack == "fog:fog:3" {
+			continue
+		}
+		i := slices.IndexFunc(f.Cells, func(b result.Cell) bool {
+			return b.Suite != "all" && b.Mode == mode && b.Row == c.Row && b.Column == c.Column
+		})
+		if b := f.Cells[i]; b.Verdicts != c.Verdicts || len(b.Steps) != len(c.Steps) || b.VerdictOnly != c.VerdictOnly {
+			t.Errorf("%s, %s: %+v alone, %+v with other modes", c.Defense, mode, b, c)
+		}
+	}
+	if seen["none"] != 3 || seen["pgd"] != 7 || seen["fog:fog:3"] != 3 {
+		t.Errorf("%v cells", seen)
+	}
+	of := f.Suites[len(f.Suites)-1]
+	if of.Mode != result.Oblivious || !slices.Equal(of.Modes, []string{result.Oblivious, result.WhiteboxDetached,
+		result.WhiteboxThrough}) {
+		t.Errorf("%+v", of)
 	}
 }
 

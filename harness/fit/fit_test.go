@@ -37,7 +37,7 @@ controls:
           batch: 32, augment: {flip: true}}
 attacks: {}
 suites:
-  s: {dataset: test, models: [robust, standard], controls: [healed], attacks: []}
+  s: {dataset: test, models: [robust, standard], controls: [healed], attacks: [], mode: oblivious}
 `
 
 // fitted fits the embedding of trained into a folder. It returns the messages, the embedding and its losses.

@@ -22,9 +22,9 @@ attacks:
   smooth: {kind: smoothing, norm: l2, epsilon: 0.05, sigma: 0.12, n0: 2, n: 40, stopping: true}
   common: {kind: corruption, names: [fog], severities: [1]}
 suites:
-  plain: {dataset: test, models: [robust], controls: [greedy], attacks: [pgd, smooth, common]}
+  plain: {dataset: test, models: [robust], controls: [greedy], attacks: [pgd, smooth, common], mode: oblivious}
   through: {dataset: test, models: [robust], controls: [greedy], attacks: [pgd], mode: whitebox-through}
-  broken: {dataset: test, models: [robust], controls: [broken], attacks: [pgd]}
+  broken: {dataset: test, models: [robust], controls: [broken], attacks: [pgd], mode: oblivious}
   absent: {dataset: test, models: [other], attacks: [pgd]}
 `
 

@@ -35,7 +35,7 @@ controls:
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 8/255}
 suites:
-  used: {dataset: test, models: [plain, robust, mine], controls: [pca, sized, again], attacks: [pgd]}
+  used: {dataset: test, models: [plain, robust, mine], controls: [pca, sized, again], attacks: [pgd], mode: oblivious}
   unused: {dataset: own, models: [other], attacks: [pgd]}
   tiny: {dataset: tiny, models: [net], attacks: [pgd]}
 `

@@ -116,8 +116,8 @@ func TestSchemaCommand(t *testing.T) {
 func TestRunsObeyTheSchemas(t *testing.T) {
 	testinput.Runtime(t)
 	for name, args := range map[string]string{
-		"white box": `run --limit 2 --suite greedy-through --set suites.greedy-through.attacks=[pgd-20]
-			--set suites.greedy-through.models=[preact-robust]`,
+		"white box": `run --limit 2 --suite greedy --set suites.greedy.attacks=[pgd-20] --set suites.greedy.modes=[whitebox-through]
+			--set suites.greedy.models=[preact-robust]`,
 		"attack": `attack models/zoo/preact_robust.onnx --data models/zoo/shapes10/test.bin --norm l2 --attack fab
 			--epsilon 0.5,1 --param steps=5 --limit 3`,
 	} {

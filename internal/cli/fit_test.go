@@ -38,7 +38,7 @@ controls:
     layers: [{at: input, embedding: {kind: identity}}]
 attacks: {}
 suites:
-  healed: {dataset: test, models: [standard, robust], controls: [both, linear], attacks: []}
+  healed: {dataset: test, models: [standard, robust], controls: [both, linear], attacks: [], mode: oblivious}
 `
 
 // fitConfig writes it, and has linear fits cached in dir too.

@@ -85,10 +85,10 @@ func runCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Plan the suites of a config, attack, control, score, write results and reports",
-		Long: `Runs the suites of a config. In an oblivious suite every model is attacked once,
+		Long: `Runs the suites of a config. An oblivious attacker attacks every model once,
 undefended, and the same adversarial images are then given to every controller;
-in a white-box suite every model is attacked anew under each controller. Results
-and reports go to --out. What is done is kept there whatever ends the run: the same
+a white-box attacker attacks every model anew under each controller. A suite with
+controls has both unless its config says otherwise. Results and reports go to --out. What is done is kept there whatever ends the run: the same
 command continues, and leaves a finished run as it is.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real

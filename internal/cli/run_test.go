@@ -82,7 +82,7 @@ func TestGroupRun(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	file := written(t, dir, useConfig+`  studied:
-    {dataset: test, models: [robust], controls: [unrolled], attacks: [], solver: {images: 2, momentum: [0, 0.5]}}
+    {dataset: test, models: [robust], controls: [unrolled], attacks: [], solver: {images: 2, momentum: [0, 0.5]}, mode: oblivious}
 groups:
   all: {suites: [plain, studied], theory: true}
 `)

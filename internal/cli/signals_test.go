@@ -70,7 +70,7 @@ models: {slow: {path: slow.onnx}}
 runtime: {batch: 64, winograd: false}
 controls: {linear: {layers: [{at: last, embedding: {kind: linear, fit: test, rank: 2}}]}}
 attacks: {}
-suites: {slow: {dataset: test, models: [slow], controls: [linear], attacks: []}}
+suites: {slow: {dataset: test, models: [slow], controls: [linear], attacks: [], mode: oblivious}}
 `
 
 // slowFit makes a call of the program with such a network, whose weights it writes to a folder.

@@ -61,10 +61,11 @@ suites:
     dataset: test
     models: [robust]
     controls: [auto-encoder, pca]
+    mode: oblivious
     attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
 `
 
-// Resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box suite and one of
+// Resumed is a run of seconds that has everything that a journal holds: an oblivious suite, one of two modes and one of
 // transfer, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
 // solver study whose images a later suite needs too.
 const Resumed = Bundled + `
@@ -85,9 +86,9 @@ attacks:
   smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.1], sigma: 0.12, n0: 10, n: 50, alpha: 0.05}
 suites:
   given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa, smooth],
-          solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
+          solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}, mode: oblivious}
   through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd, smooth],
-            mode: whitebox-through}
+            modes: [oblivious, whitebox-through]}
   carried: {dataset: test, models: [robust, standard], controls: [linear], attacks: [pgd, smooth],
             mode: transfer}
 `

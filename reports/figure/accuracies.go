@@ -191,6 +191,9 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	for j, one := range lines {
 		name, end := words.DefenseName(one.Defense), left+label+col*vg.Length(j+1)-2
 		if room := col - sampleWidth - 7; room >= bold.Width("baseline") {
+			if a.s.Side(one.Defense).Control != one.Defense && bold.Width(name) > room {
+				name = a.s.AttackerOf(one.Defense).Title // the markers tell controls apart
+			}
 			name = chart.Fit(name, bold, room)
 			p.Write(name, chart.Pt(end, top-chart.LineStep/2), bold, p.Ink, -1, -0.5)
 			end -= bold.Width(name) + 3

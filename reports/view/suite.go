@@ -107,7 +107,7 @@ func (s about) AttackerOf(defense string) result.Mode {
 // Made says how the suite's adversarial images were made, if that is known.
 func (s about) Made() string {
 	made := s.Attacker().Made
-	return words.If(made != "", "adversarial images "+made)
+	return words.If(made != "", "adversarial images"+words.If(s.sides != nil, ":")+" "+made)
 }
 
 // Caption adds the suite's attacker to a caption.

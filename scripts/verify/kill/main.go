@@ -23,7 +23,8 @@ import (
 // cases are runs of seconds: an oblivious and a white-box suite, a solver study, several seeds.
 var cases = [][]string{
 	{"--limit", "3"},
-	{"--limit", "3", "--suite", "greedy-through", "--suite", "msa-detached"},
+	{"--limit", "3", "--suite", "greedy", "--suite", "msa",
+		"--set", "suites.msa.modes=[whitebox-detached]"},
 	{"--limit", "2", "--suite", "bundled-table2-standard", "--set",
 		"suites.bundled-table2-standard.models=[preact-standard]"},
 	{"--limit", "4", "--set", "seeds=3", "--set", "suites.bundled.attacks=[aa-l2]"},
