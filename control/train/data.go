@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/models/ort"
 )
 
@@ -18,6 +20,18 @@ type Data struct {
 }
 
 func (d *Data) size() int { return d.Shape[0] * d.Shape[1] * d.Shape[2] }
+
+// Split parts the images at random, keyed by a seed, into those to train on and so many to judge the embedding by.
+func (d Data) Split(heldOut int, seed uint64) (rest, held Data) {
+	order := generator(seed, "held out", 0, 0).Perm(len(d.Labels))
+	slices.Sort(order[heldOut:])
+	return d.only(order[heldOut:]), d.only(order[:heldOut])
+}
+
+func (d Data) only(places []int) Data {
+	return Data{Shape: d.Shape, Labels: lists.Map(places, func(i int) int { return d.Labels[i] }),
+		Pixels: func(k int, out []float32) error { return d.Pixels(places[k], out) }}
+}
 
 // batch returns images, as write gives them, and their labels, one-hot.
 func (d *Data) batch(images []int, classes int, write func(i int, out []float32) error) (x, label ort.Tensor,

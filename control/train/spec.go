@@ -134,6 +134,7 @@ type Settings struct {
 	Drops []float64 `json:"drops,omitempty"`
 	Draw  Draw      `json:"draw,omitzero"`
 	Augment
+	HeldOut   int       `json:"held_out,omitzero"` // images that judge the embedding and take no part in training
 	Objective Objective `json:"objective"`
 	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
 	Steps     int       `json:"steps,omitzero"`     // denoising: steps of the inner maximisation

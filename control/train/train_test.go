@@ -366,3 +366,61 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+// Held-back images are no training images, and all are one or the other.
+func TestSplit(t *testing.T) {
+	d := Data{Labels: make([]int, 100), Pixels: func(i int, out []float32) error {
+		out[0] = float32(i)
+		return nil
+	}}
+	for i := range d.Labels {
+		d.Labels[i] = i
+	}
+	rest, held := d.Split(10, 3)
+	_, other := d.Split(10, 4)
+	seen := map[float32]int{}
+	for _, part := range []Data{rest, held} {
+		for i, label := range part.Labels {
+			var x [1]float32
+			must.Do(t, part.Pixels(i, x[:]))
+			if seen[x[0]]++; x[0] != float32(label) {
+				t.Errorf("image %v has the label %d", x[0], label)
+			}
+		}
+	}
+	if len(seen) != 100 || len(rest.Labels) != 90 || slices.Equal(held.Labels, other.Labels) {
+		t.Errorf("%d of 100 images, %d to train on, %v and %v held back", len(seen), len(rest.Labels), held.Labels,
+			other.Labels)
+	}
+}
+
+// An embedding that changes nothing keeps the network's own accuracy on the images held back, which is ONNX Runtime's;
+// one that gives a constant has chance's.
+func TestJudge(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	rest, held := shapes10(t, 200).Split(160, 1)
+	tr := trainer(t, small(t, "conv2-ae", n, 2), []Network{n, n}, rest, Settings{Epochs: 1, Batch: 40,
+		Objective: Gaussian, Loss: Stability, Sigma: 0.3, Optimizer: Adam, LearningRate: 0.001})
+	finish(t, tr)
+	same := must.Get(control.IdentityEmbedding(n.state()))(t)
+	x := ort.Tensor{Shape: []int64{1, 3, 32, 32}, Data: make([]float32, 3*32*32)}
+	right := 0
+	session := must.Get(ort.OpenGraph(n.After))(t)
+	defer session.Close()
+	for i := range held.Labels {
+		must.Do(t, held.Pixels(i, x.Data))
+		right += held.right([]int{i}, must.Get(session.Run([]ort.Tensor{x}))(t)[0].Data)
+	}
+	want := float64(right) / 160
+	j := must.Get(tr.Judge(t.Context(), same, held))(t)
+	if math.Abs(j.Alone-want) > 1e-9 || math.Abs(j.Clean-want) > 1e-9 || j.Images != 160 || want < 0.8 {
+		t.Errorf("%+v, the network alone has %v", j, want)
+	}
+	if j.Trained > j.Clean-0.1 {
+		t.Errorf("under noise of 0.3 %v, without %v", j.Trained, j.Clean)
+	}
+	flat := must.Get(tr.Judge(t.Context(), small(t, "conv2-ae", n, 2), held))(t)
+	if flat.Clean > 0.3 || math.Abs(flat.Alone-want) > 1e-9 {
+		t.Errorf("before training: %+v", flat)
+	}
+}

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 
@@ -351,7 +352,13 @@ func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64,
 	}
 	right := 0
 	for i, f := range t.networks {
-		hits, err := t.right(ctx, f, e, steps[i])
+		hits, err := t.right(ctx, f, e, func(yield func(step int, images []int) bool) {
+			for _, step := range steps[i] {
+				if !yield(step, t.images(step)) {
+					return
+				}
+			}
+		})
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -360,9 +367,49 @@ func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64,
 	return saw / float64(images), float64(right) / float64(images), images, nil
 }
 
-// right counts the images of steps that a network with an embedding classifies correctly.
-func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps []int) (right int, err error) {
-	g, err := composed("check", "logits", f.image(), part{"before/", f.Before}, part{"E/", e}, part{"after/", f.After})
+// Judged are accuracies on images that a training has not seen, means over its networks.
+type Judged struct {
+	Images  int
+	Alone   float64 // of the networks without the embedding, on clean images
+	Clean   float64 // with it, on clean images
+	Trained float64 // with it, on images under the objective's perturbation: Clean for the objective clean
+}
+
+// Judge asks the networks, with the embedding as it was written and alone, about images that were held back.
+func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data) (Judged, error) {
+	j := Judged{Images: len(held.Labels)}
+	clean, objective := *t, *t
+	clean.data, clean.settings.Augment, clean.settings.Objective = held, Augment{}, Clean
+	objective.data, objective.settings.Augment = held, Augment{}
+	all := make([]int, j.Images)
+	for i := range all {
+		all[i] = i
+	}
+	once := func(yield func(step int, images []int) bool) { yield(t.Steps(), all) }
+	for _, f := range t.networks {
+		for _, one := range []struct {
+			by *Trainer
+			e  *onnx.Graph
+			to *float64
+		}{{&clean, nil, &j.Alone}, {&clean, e, &j.Clean}, {&objective, e, &j.Trained}} {
+			right, err := one.by.right(ctx, f, one.e, once)
+			if err != nil {
+				return j, err
+			}
+			*one.to += float64(right) / float64(j.Images*len(t.networks))
+		}
+	}
+	return j, nil
+}
+
+// right counts the images of steps that a network classifies correctly, with an embedding or, if that is nil, alone.
+func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps iter.Seq2[int, []int]) (right int,
+	err error) {
+	parts := []part{{"before/", f.Before}, {"E/", e}, {"after/", f.After}}
+	if e == nil {
+		parts = slices.Delete(parts, 1, 2)
+	}
+	g, err := composed("check", "logits", f.image(), parts...)
 	if err != nil {
 		return 0, err
 	}
@@ -371,8 +418,8 @@ func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps []i
 		return 0, err
 	}
 	defer session.Close()
-	for _, step := range steps {
-		for images := range slices.Chunk(t.images(step), shard) {
+	for step, images := range steps {
+		for images := range slices.Chunk(images, shard) {
 			in, err := t.inputs(ctx, f, step, images)
 			if err != nil {
 				return 0, err

@@ -1,6 +1,12 @@
 package config
 
-import "slices"
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"selfheal/harness/dataset"
+)
 
 // Selected returns the part of the config that the named suites use, or the default suites if none is named; a group
 // stands for its suites. The suites are in the order named; the data sets, models, controls and attacks that they
@@ -17,6 +23,9 @@ func (c *Config) Selected(suites []string) (*Config, error) {
 	part.DefaultSuites, part.Suites, part.Theory = nil, nil, theory
 	var datasets, models, controls, attacks []string
 	for _, s := range members {
+		if err := c.fittedOnScored(s); err != nil {
+			return nil, err
+		}
 		part.DefaultSuites = append(part.DefaultSuites, s.Name)
 		part.Suites = append(part.Suites, *s)
 		datasets = append(datasets, s.Dataset)
@@ -45,6 +54,37 @@ func (c *Config) fitDatasets() []string {
 		}
 	}
 	return names
+}
+
+// fittedOnScored returns the error about a control that is fitted on images that its suite scores: what it heals there
+// says nothing about others.
+func (c *Config) fittedOnScored(s *Suite) error {
+	for _, name := range s.Controls {
+		for _, l := range c.Control(name).Layers {
+			fit := l.Embedding.Fit
+			if l.Embedding.Training != nil {
+				fit = l.Embedding.Training.Fit
+			}
+			if fit != "" && share(c.Dataset(fit).Spec, c.Dataset(s.Dataset).Spec) {
+				return fmt.Errorf("suite %s scores the images that control %s is fitted on (data sets %s and %s): "+
+					"fit it on others, such as another split or other indices", s.Name, name, s.Dataset, fit)
+			}
+		}
+	}
+	return nil
+}
+
+// share reports whether two data sets take some image of the same files, as far as their keys tell: random samples may
+// share some by chance.
+func share(a, b dataset.Spec) bool {
+	if a.Format != b.Format || path.Clean(a.Path) != path.Clean(b.Path) || a.Split != b.Split {
+		return false
+	}
+	if a.Sample != nil || b.Sample != nil {
+		return a.Sample != nil && b.Sample != nil && *a.Sample == *b.Sample
+	}
+	return a.Indices == nil || b.Indices == nil ||
+		slices.ContainsFunc(a.Indices, func(i int) bool { return slices.Contains(b.Indices, i) })
 }
 
 // FittedOn reports whether an embedding of the control is fitted on a data set.

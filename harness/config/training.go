@@ -30,8 +30,20 @@ type Training struct {
 	train.Dimensions
 	Start string // file of an embedding to begin with; "" with Architecture
 	train.Settings
-	Models []string
-	Seed   uint64 // default: the config's
+	Models  []string
+	Seed    uint64 // default: the config's
+	HeldOut *int   // images that judge it and take no part; nil: see [Training.Judges]
+}
+
+// mostHeldOut is how many images judge an embedding unless the config says how many.
+const mostHeldOut = 512
+
+// Judges returns how many of a data set's images are held back from training, to judge the embedding.
+func (t *Training) Judges(images int) int {
+	if t.HeldOut != nil {
+		return *t.HeldOut
+	}
+	return min(images/10, mostHeldOut)
 }
 
 // rows returns the keys of a training that other embeddings do not have.
@@ -52,6 +64,8 @@ func (t *Training) rows() []row {
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
 		optional("schedule", t.schedule(), "cosine", "schedule of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
+		optional("held_out", t.heldOut(), "",
+			"images of `fit` that are kept out of training and judge the embedding; default: a tenth, 512 at most"),
 		optional("objective", t.objective(), string(train.Clean),
 			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
@@ -59,6 +73,11 @@ func (t *Training) rows() []row {
 		optional("draw", choice((*string)(&t.Draw), draws), string(train.EachStep), "how often one of them is drawn"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),
 	}
+}
+
+func (t *Training) heldOut() value {
+	n := 0
+	return whole(&n, orNone).then(func(*decoder, *node, string) { t.HeldOut = &n })
 }
 
 func (t *Training) augment() object {

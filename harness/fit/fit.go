@@ -50,7 +50,8 @@ type Fitted struct {
 
 	Kept       bool // the file of a training was already there
 	Steps      int
-	train.Loss // means over a training's last epoch
+	train.Loss              // means over a training's last epoch
+	Judged     train.Judged // on images held back from training
 }
 
 // Fit fits the embeddings of a control: linear ones by PCA of clean states, into the cache and as ONNX beside the
@@ -293,7 +294,10 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	}
 	history := j.trainer.History()
 	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	if err := j.write(ctx, f.log(done.Path), f.embedding(done.Path), f.provenance(j, done, t)); err != nil {
+	if done.Judged, err = j.judge(ctx, done.Path); err != nil {
+		return done, unfinished(err)
+	}
+	if err := j.write(f.log(done.Path), f.embedding(done.Path), f.provenance(j, done, t)); err != nil {
 		return done, unfinished(err)
 	}
 	done.Seconds = time.Since(start).Seconds()

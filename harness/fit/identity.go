@@ -60,6 +60,9 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		Architecture: t.Architecture, Dimensions: t.Dimensions, DatasetSHA256: d.SHA256(),
 		Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
+	if id.HeldOut, err = heldOut(t, d); err != nil {
+		return nil, err
+	}
 	if t.Objective == train.Gaussian {
 		id.Noise = noiseVersion
 	}

@@ -39,7 +39,8 @@ type training struct {
 	id      []byte // its identity
 	state   onnx.Shape
 	data    *dataset.Dataset
-	start   string // architecture, or the start's file and SHA-256
+	held    train.Data // judges the embedding; empty if no image is held back
+	start   string     // architecture, or the start's file and SHA-256
 }
 
 func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
@@ -75,17 +76,31 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	for i := range data.Labels {
 		data.Labels[i] = d.Label(i)
 	}
+	settings := t.Settings
+	if settings.HeldOut, err = heldOut(t, d); err != nil {
+		return nil, err
+	}
+	data, j.held = data.Split(settings.HeldOut, t.Seed)
 	e, err := f.start(j, t, networks[0], data)
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
-	settings := t.Settings
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
 	if on := f.Pool.Target(false); on.Row().Device() {
 		settings.On = on
 	}
 	j.trainer, err = train.NewTrainer(e, networks, data, settings)
 	return j, open.Wrong(err)
+}
+
+// heldOut returns how many images of a training's data set judge it.
+func heldOut(t *config.Training, d *dataset.Dataset) (int, error) {
+	n := t.Judges(d.Len())
+	if n >= d.Len() {
+		return 0, open.Wrong(fmt.Errorf("held_out is %d, but data set %s has %d images: none is left to train on", n,
+			t.Fit, d.Len()))
+	}
+	return n, nil
 }
 
 func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
@@ -162,33 +177,59 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
 		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
 		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
+	if done.Judged.Images > 0 {
+		maps.Copy(meta, map[string]string{open.HeldOutKeys[0]: strconv.Itoa(done.Judged.Images),
+			open.HeldOutKeys[1]: number(done.Judged.Clean), open.HeldOutKeys[2]: number(done.Judged.Alone)})
+	}
 	return meta
 }
 
 // mostLost is how much less an embedding's accuracy may be as a file than in training, on 400 images or more.
 const mostLost = 0.05
 
-// write writes the losses and then the embedding beside them, after checking that it opens. The training is finished
-// when the embedding is there.
-func (j *training) write(ctx context.Context, log, embedding atomicfile.File, meta map[string]string) error {
+// judge asks the embedding, as it will be written, about the last images that it was trained on and about those that
+// were held back. It returns an error if it loses accuracy on either, and none about held-back images if there are
+// none.
+func (j *training) judge(ctx context.Context, path string) (judged train.Judged, err error) {
+	data, err := j.trainer.Embedding().Encode()
+	if err != nil {
+		return judged, err
+	}
+	written, err := control.ONNXEmbedding(data, j.state)
+	if err != nil {
+		return judged, fmt.Errorf("embedding: %w", err)
+	}
+	saw, gives, images, err := j.trainer.Check(ctx, written)
+	if err != nil {
+		return judged, fmt.Errorf("embedding: %w", err)
+	}
+	lost := func(gives float64, images int) bool { return gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) }
+	if lost(gives, images) {
+		return judged, train.Fail("%s is not written: as a file the embedding gives %.1f %% of the last %d images "+
+			"right, and training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in "+
+			"larger batches", path, 100*gives, images, 100*saw)
+	}
+	if len(j.held.Labels) == 0 {
+		return judged, nil
+	}
+	if judged, err = j.trainer.Judge(ctx, written, j.held); err != nil {
+		return judged, fmt.Errorf("embedding: %w", err)
+	}
+	if lost(judged.Trained, judged.Images) {
+		return judged, train.Fail("%s is not written: the embedding gives %.1f %% of %d images that were held back "+
+			"right, and training saw %.1f %%: it fits the images that it was trained on, not others; train on more "+
+			"images, with augment, or for fewer epochs", path, 100*judged.Trained, judged.Images, 100*saw)
+	}
+	return judged, nil
+}
+
+// write writes the losses and then the embedding beside them. The training is finished when the embedding is there.
+func (j *training) write(log, embedding atomicfile.File, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
 	data, err := e.Encode()
 	if err != nil {
 		return err
-	}
-	written, err := control.ONNXEmbedding(data, j.state)
-	if err != nil {
-		return fmt.Errorf("embedding: %w", err)
-	}
-	saw, gives, images, err := j.trainer.Check(ctx, written)
-	if err != nil {
-		return fmt.Errorf("embedding: %w", err)
-	}
-	if gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) {
-		return train.Fail("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
-			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
-			embedding.Path(), 100*gives, images, 100*saw)
 	}
 	var b bytes.Buffer
 	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -152,6 +153,15 @@ func (u *Model) Export() (*Exported, error) {
 	}
 	g.Meta["model_sha256"], g.Meta["selfheal"] = u.Record.Models[u.Net.Name].SHA256, harness.Version
 	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String(), Solver: u.Loop.Solver}
+	for _, l := range u.Loop.embeddings {
+		at, meta := u.Loop.Places[l.T], l.Embedding.Meta
+		for _, key := range HeldOutKeys {
+			if v := meta[key]; v != "" {
+				g.Meta[at+" "+key] = v
+			}
+		}
+		e.Judged = append(e.Judged, at+": "+judgement(meta))
+	}
 	if e.Data, err = g.Encode(); err != nil {
 		return nil, ConfigError{fmt.Errorf("%s: %w", u, err)}
 	}
@@ -187,4 +197,19 @@ type Exported struct {
 	Data          []byte // the file
 	Input, Output string // shapes, such as [N 3 32 32]
 	Solver        control.Solver
+	Judged        []string // how each embedding does on images held back from its training, as far as its file says
+}
+
+// HeldOutKeys are the keys of an embedding's metadata about images that were held back from its training: how many
+// they are, and the accuracy on them with the embedding and without it, as fractions.
+var HeldOutKeys = [3]string{"held_out", "held_out_accuracy", "held_out_alone"}
+
+func judgement(meta map[string]string) string {
+	with, err := strconv.ParseFloat(meta[HeldOutKeys[1]], 64)
+	alone, err2 := strconv.ParseFloat(meta[HeldOutKeys[2]], 64)
+	if err != nil || err2 != nil {
+		return "its file names no accuracy on images held back from training"
+	}
+	return fmt.Sprintf("%.1f %% of %s clean images held back from training, without it %.1f %%", 100*with,
+		meta[HeldOutKeys[0]], 100*alone)
 }

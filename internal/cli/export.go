@@ -52,6 +52,9 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err := to.Write(e.Data); err != nil {
 				return err
 			}
+			for _, line := range e.Judged {
+				fmt.Fprintln(c.ErrOrStderr(), line)
+			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",
 				out, e.Input, e.Output, e.Solver, quantity(int64(len(e.Data))))
 			return err

@@ -73,6 +73,20 @@ or to --out.`,
 	return c
 }
 
+// judged returns an embedding's accuracy on images held back from its training, beside the network's own. If none
+// were, it is the accuracy in training.
+func judged(f fit.Fitted) string {
+	j := f.Judged
+	if j.Images == 0 {
+		return fmt.Sprintf("%.1f %% in training, no images held back", 100*f.Accuracy)
+	}
+	said := fmt.Sprintf("%.1f %% of %d clean images held back, without it %.1f %%", 100*j.Clean, j.Images, 100*j.Alone)
+	if j.Trained != j.Clean {
+		said += fmt.Sprintf(", under the objective's perturbation %.1f %%", 100*j.Trained)
+	}
+	return said
+}
+
 func printFitted(to io.Writer, fitted []fit.Fitted) error {
 	w := columns(to)
 	for _, f := range fitted {
@@ -86,8 +100,8 @@ func printFitted(to io.Writer, fitted []fit.Fitted) error {
 		case f.Kept:
 			what = f.Path + ", there already"
 		case f.Kind == control.Autoencoder:
-			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s",
-				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, took)
+			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %s, %s",
+				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, judged(f), took)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
 	}
