@@ -155,3 +155,32 @@ func TestSelected(t *testing.T) {
 		}
 	}
 }
+
+// A control may not be fitted on images that its suite scores.
+func TestFittedOnScored(t *testing.T) {
+	const clash = "suite main scores the images that control pca is fitted on (data sets test and"
+	other := strings.Replace(strings.Replace(small, "datasets:\n", "datasets:\n  other: {format: cifar10-bin, path: "+
+		"./test.bin}\n", 1), "fit: test", "fit: other", 1)
+	trained := strings.Replace(other, "{kind: linear, fit: other, variance: 0.99}",
+		"{kind: autoencoder, fit: other, path: e.onnx, architecture: unet, epochs: 1}", 1)
+	for _, c := range []struct {
+		text string
+		sets []string
+		want string // "" for none
+	}{
+		{small, nil, clash + " test)"}, {other, nil, clash + " other)"}, {trained, nil, clash + " other)"},
+		{other, []string{"datasets.other.path=train.bin"}, ""},
+		{other, []string{"datasets.other.indices=[3, 4]"}, clash},
+		{other, []string{"datasets.other.indices=[3, 4]", "datasets.test.indices=[0, 4]"}, clash},
+		{other, []string{"datasets.other.indices=[3, 4]", "datasets.test.indices=[0, 5]"}, ""},
+		{other, []string{"datasets.other.sample={n: 9}"}, ""},
+		{other, []string{"datasets.other.sample={n: 9}", "datasets.test.sample={n: 9}"}, clash},
+		{other, []string{"suites.main.controls=[]"}, ""},
+	} {
+		if err := mustParse(t, c.text, c.sets...).FittedOnScored(nil); c.want == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, c.want)
+		}
+	}
+}

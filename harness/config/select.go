@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -23,9 +24,6 @@ func (c *Config) Selected(suites []string) (*Config, error) {
 	part.DefaultSuites, part.Suites, part.Theory = nil, nil, theory
 	var datasets, models, controls, attacks []string
 	for _, s := range members {
-		if err := c.fittedOnScored(s); err != nil {
-			return nil, err
-		}
 		part.DefaultSuites = append(part.DefaultSuites, s.Name)
 		part.Suites = append(part.Suites, *s)
 		datasets = append(datasets, s.Dataset)
@@ -56,8 +54,19 @@ func (c *Config) fitDatasets() []string {
 	return names
 }
 
-// fittedOnScored returns the error about a control that is fitted on images that its suite scores: what it heals there
-// says nothing about others.
+// FittedOnScored returns the error about a control of the named suites, or the default ones, that is fitted on images
+// that its suite scores: what it heals there says nothing about others.
+func (c *Config) FittedOnScored(suites []string) error {
+	if len(suites) == 0 {
+		suites = c.DefaultSuites
+	}
+	members, _, err := c.members(suites)
+	for _, s := range members {
+		err = cmp.Or(err, c.fittedOnScored(s))
+	}
+	return err
+}
+
 func (c *Config) fittedOnScored(s *Suite) error {
 	for _, name := range s.Controls {
 		for _, l := range c.Control(name).Layers {

@@ -295,6 +295,9 @@ func (d *description) passes(s plan.Step) error {
 	}
 	switch {
 	case s.Attacked != cell.None: // already listed
+		if d.known != nil && s.Knows != s.Suite.Attackers()[0] {
+			d.known.cells += len(s.Scored)
+		}
 	case err != nil:
 		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
 	default:

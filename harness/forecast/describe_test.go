@@ -26,7 +26,7 @@ controls:
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 4}
 suites:
-  first: {dataset: images, models: [rn-18, rn-34], controls: [loop, more], attacks: [pgd],
+  first: {dataset: images, models: [rn-18, rn-34], controls: [loop, more], attacks: [pgd], mode: oblivious,
           published: {rn-18: {none: [90, 80], pgd: [10, null]}}}
   again: {dataset: images, models: [rn-18], attacks: [pgd]}
   through: {dataset: images, models: [rn-18], controls: [loop], attacks: [pgd], mode: whitebox-through}
@@ -96,6 +96,10 @@ func TestDescribe(t *testing.T) {
 			" at the given rates")
 	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
 		"time: no rate is known for rn-18; the others: at most ")
+	both := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"},
+		"suites.first.mode=null")))(t)
+	contains(t, must.Get(Describe(both, nil, nil))(t), ", oblivious, whitebox-through\n",
+		"suite first: 16 cells, 3 of the 3 numbers of the config, 13 extra; ", "\n16 cells; ")
 	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"},
 		"suites.first.controls=null",
 		"suites.first.published=null")))(t)

@@ -73,9 +73,9 @@ or to --out.`,
 	return c
 }
 
-// judged returns an embedding's accuracy on images held back from its training, beside the network's own. If none
+// heldOut returns an embedding's accuracy on images held back from its training, beside the network's own. If none
 // were, it is the accuracy in training.
-func judged(f fit.Fitted) string {
+func heldOut(f fit.Fitted) string {
 	j := f.Judged
 	if j.Images == 0 {
 		return fmt.Sprintf("%.1f %% in training, no images held back", 100*f.Accuracy)
@@ -101,7 +101,7 @@ func printFitted(to io.Writer, fitted []fit.Fitted) error {
 			what = f.Path + ", there already"
 		case f.Kind == control.Autoencoder:
 			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %s, %s",
-				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, judged(f), took)
+				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, heldOut(f), took)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
 	}

@@ -282,6 +282,9 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 	if err := f.check(c); err != nil {
 		return nil, err
 	}
+	if err := cfg.FittedOnScored(suites); err != nil {
+		return nil, usage("%w", err)
+	}
 	cfg, err := cfg.Selected(suites)
 	if err != nil {
 		return nil, usage("%w", err)
