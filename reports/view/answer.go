@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"selfheal/harness/cell"
@@ -62,6 +63,10 @@ func (s *Suite) answer(line Series, named bool) string {
 	}
 	said += ", " + words.Plural(c.N, "image") +
 		words.If(line.Defense != cell.None && kind == "attacked", ", "+s.AttackerOf(line.Defense).Name)
+	if m := s.AttackerOf(line.Defense).Name; line.Defense != cell.None && kind == "attacked" && m == result.Oblivious &&
+		!slices.Contains(s.Modes, result.WhiteboxThrough) {
+		said += ", which bounds no attacker who knows the control"
+	}
 	if c.GradientFailures > 0 {
 		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,
 			words.Plural(c.Correct, "standing image"))

@@ -10,6 +10,7 @@ import (
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/reports/words"
 )
@@ -193,11 +194,57 @@ func TestLastLineSaysAtMost(t *testing.T) {
 	lines := Of(of(under("none", "none", 0, 4), under("c", "none", 0, 4), failed, under("c", "pgd", 8, 2))).Answers()
 	want := []string{"robust accuracy at most 75.0 % [30.1, 95.4] under pgd, ℓ∞ 8/255, 4 " +
 		"images: gradients failed on 2 of 3 standing images",
-		"robust accuracy 50.0 % [15.0, 85.0] with c under pgd, ℓ∞ 8/255, 4 images, oblivious"}
+		"robust accuracy 50.0 % [15.0, 85.0] with c under pgd, ℓ∞ 8/255, 4 images, oblivious, " +
+			"which bounds no attacker who knows the control"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
 	if got := words.Accuracy(&failed); got != "≤"+words.Nbsp+"75.0" {
 		t.Errorf("tables have %q", got)
+	}
+}
+
+// In a suite of two modes each control has a row for each. The rows share what no attacker made, and both modes' lines
+// end a run.
+func TestSidesOfSeveralModes(t *testing.T) {
+	through := under("c", "pgd", 8, 1)
+	f := of(under("none", "none", 0, 4), under("c", "none", 0, 3), under("none", "pgd", 8, 0), under("c", "pgd", 8, 2),
+		through)
+	f.Cells[4].Mode = result.WhiteboxThrough
+	f.Suites[0].Modes = []string{result.Oblivious, result.WhiteboxThrough}
+	f.Suites[0].Published = &result.Published{Mode: "whitebox", Cells: []result.PublishedCell{{
+		Row: cell.Row{Model: "m", Defense: "c"}, Accuracy: 0.5, Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}}
+	f.Attacks = map[string]result.Attack{"pgd": {Kind: "pgd"}}
+	v := Of(f)
+	s := v.Suites[0]
+	sides := []string{"c, oblivious", "c, whitebox-through"}
+	if !slices.Equal(s.Controls, sides) || s.Missing() != 0 || s.Attacker().Name != "oblivious, whitebox-through" {
+		t.Fatalf("%q, %d missing, %q", s.Controls, s.Missing(), s.Attacker().Name)
+	}
+	for i, want := range [][2]int{{3, 2}, {3, 1}} {
+		side := s.Side(sides[i])
+		got := s.Series("m")[1+i].Cells
+		if got[0].Correct != want[0] || got[1].Correct != want[1] || side.Control != "c" ||
+			side.Mode != s.Modes[i] || s.Again(sides[i]) != (i == 1) {
+			t.Errorf("%s: %d and %d right, %+v", sides[i], got[0].Correct, got[1].Correct, side)
+		}
+	}
+	beside := lists.Only(s.Compared(), func(c Compared) bool { return c.Published != nil })
+	if len(beside) != 1 || beside[0].Cell == nil || beside[0].Cell.Correct != 1 {
+		t.Errorf("the published number stands beside %+v", beside)
+	}
+	const line = "robust accuracy %s under pgd, ℓ∞ 8/255, 4 images%s"
+	want := []string{fmt.Sprintf(line, "0.0 % [0.0, 49.0]", ""),
+		fmt.Sprintf(line, "50.0 % [15.0, 85.0] with c", ", oblivious"),
+		fmt.Sprintf(line, "25.0 % [4.6, 69.9] with c", ", whitebox-through")}
+	if got := v.Answers(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	v.AddMargins(slices.Values([]result.Record{{ID: f.Cells[4].ID, Margin: 0.5}, {ID: f.Cells[1].ID, Margin: 2}}))
+	for i, want := range []bool{false, true} {
+		cells := s.Series("m")[1+i].Cells
+		if s.MarginsOf(cells[0]) == nil || (s.MarginsOf(cells[1]) != nil) != want {
+			t.Errorf("%s: records %v and %v", sides[i], s.MarginsOf(cells[0]), s.MarginsOf(cells[1]))
+		}
 	}
 }
