@@ -156,7 +156,12 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		size += ", at the attack's first success"
 	}
 	times, image := words.ThreeDigits(p.Magnification), fmt.Sprintf("image %d", c.Image)
-	before, after := []galleryAnswer{answer("undefended", c.Undefended.Clean)}, words.Heading(image)+" after the attack"
+	first := words.Heading(image) // of a sentence
+	if c.File != "" {
+		image = words.Clean(c.File)
+		first = image
+	}
+	before, after := []galleryAnswer{answer("undefended", c.Undefended.Clean)}, first+" after the attack"
 	if c.Controlled != nil {
 		before = append(before, answer("controlled", c.Controlled.Clean))
 	}
@@ -164,7 +169,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		Facts: who + " · " + col.Title() + " · " + s.AttackerOf(c.Defense).Name, Trace: course,
 		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= 64,
 		Pictures: []galleryPicture{
-			{"Clean", words.Heading(image) + " as it is, labelled " + name, "", source(p.Clean), before},
+			{"Clean", first + " as it is, labelled " + name, "", source(p.Clean), before},
 			{"Perturbation ×" + times, "What the attack added to " + image + ", " + times +
 				" times as strong, around mid-grey", size, source(p.Perturbation), nil},
 			{"Adversarial", after, "", source(p.Adversarial),

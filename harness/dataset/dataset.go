@@ -67,6 +67,7 @@ type Dataset struct {
 	sums    []uint32 // checksums of the images' bytes
 	hash    string
 	source  source
+	file    func(id int) string // path of an image that has a file of its own; nil for other formats
 	files   closers
 	left    result.LeftOut
 	sample  *result.Sample // the sample that was taken; may be nil
@@ -187,11 +188,15 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 			return nil, err
 		}
 	}
+	var file func(id int) string
+	if f, ok := src.(interface{ file(id int) string }); ok {
+		file = f.file
+	}
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
 	}
 	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)),
-		source: src, files: files}
+		source: src, file: file, files: files}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -375,6 +380,14 @@ func (d *Dataset) Image(i int) (id int, pixels []float32, label int, err error) 
 
 // ID returns the id of the i-th chosen image.
 func (d *Dataset) ID(i int) int { return d.ids[i] }
+
+// File returns the path of the i-th image within the data set's folder; "" in formats whose files hold many images.
+func (d *Dataset) File(i int) string {
+	if d.file == nil {
+		return ""
+	}
+	return d.file(d.ids[i])
+}
 
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }

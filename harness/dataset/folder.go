@@ -16,6 +16,7 @@ import (
 type folder struct {
 	labels
 	fsys    fs.FS
+	root    string // the data set's path
 	entries []entry
 	names   []string       // of the classes
 	byClass map[string]int // labels by class name
@@ -38,7 +39,7 @@ func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
 	if len(spec.ClassNames) > 0 {
 		classes = spec.ClassNames
 	}
-	f := &folder{fsys: fsys, names: classes, byClass: map[string]int{}, grey: spec.grey()}
+	f := &folder{fsys: fsys, root: spec.Path, names: classes, byClass: map[string]int{}, grey: spec.grey()}
 	for i, name := range classes {
 		if _, twice := f.byClass[name]; twice {
 			return nil, fmt.Errorf("the class %q is named twice", shorten(name))
@@ -213,6 +214,10 @@ func (f *folder) list(dir string, label int) error {
 
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
 func (f *folder) name(id int) string       { return f.entries[id].path() }
+
+func (f *folder) file(id int) string {
+	return strings.TrimPrefix(f.entries[id].path(), path.Clean(f.root)+"/")
+}
 
 func (f *folder) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return decodeFile(f.fsys, f.entries[id].path(), f.grey, buf)

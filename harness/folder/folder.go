@@ -79,10 +79,12 @@ func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 // runFiles are patterns of the files that a run, its reports and its check write.
 var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
 	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
-	"theory.json", savedFolder+"/*.npy", InputFolder+"/*")
+	"theory.json", savedFolder+"/*.npy", savedIndex, InputFolder+"/*")
 
 // savedFolder has the images that a run saves.
 const savedFolder = "adversarial"
+
+const savedIndex = savedFolder + "/index.json"
 
 // Folder is a run's output folder. The run writes into [WorkFolder]; its files get their final places when the run
 // ends, after an error too, unless better results are there.
@@ -93,6 +95,7 @@ type Folder struct {
 	Plan   *Planned        // of the journal's run; may be nil
 	Before string          // who wrote there before without ending properly; "" for nobody
 	Kept   map[string]bool // files of an earlier run that belong to this run too
+	Saved  result.Saved    // the adversarial images that the run has saved
 	// KeepInputs is a folder whose files are copied to [InputFolder] with the results; "" for none.
 	KeepInputs string
 	lock       *Lock
@@ -366,6 +369,13 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 		if err := atomicfile.In(f.Dir).Make(savedFolder); err != nil {
 			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, savedFolder), err)
 		}
+	}
+	if f.Saved.Arrays != nil {
+		f.Saved.Schema = result.SavedSchema
+		if err := result.WriteSaved(f.Work(savedIndex), &f.Saved); err != nil {
+			return false, err
+		}
+		names = append(names, savedIndex)
 	}
 	for _, name := range append(names, "records.jsonl", "gallery.json", "results.json") {
 		err := f.output(Kind).Move(WorkFolder+"/"+name, name)

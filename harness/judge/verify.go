@@ -75,6 +75,8 @@ type Verification struct {
 	Accuracy    float64        `json:"accuracy"`    // of the judged images; 0 if there are none
 	CI95        [2]float64     `json:"ci95"`        // Wilson interval of the accuracy
 	Verdicts    string         `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
+	// Files are the images' paths in the data set, if each has a file of its own.
+	Files []string `json:"files,omitempty"`
 }
 
 func channelsFirst(images []float32, shape [3]int) []float32 {
@@ -133,6 +135,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 type Clean interface {
 	Len() int
 	ID(i int) int
+	File(i int) string
 	Image(i int) (id int, pixels []float32, label int, err error)
 }
 
@@ -179,6 +182,11 @@ func Measure(ctx context.Context, by open.Workers, who open.Classifier, d Clean,
 			v.Correct++
 		default:
 			verdicts[i] = '0'
+		}
+	}
+	if n > 0 && d.File(0) != "" {
+		for i := range n {
+			v.Files = append(v.Files, d.File(i))
 		}
 	}
 	v.Judged, v.Verdicts = n-len(v.Outside), string(verdicts)

@@ -201,8 +201,11 @@ type Images struct {
 	names            []ImageName // in place of an open data set
 }
 
-// ImageName is an image's id in the file and its label.
-type ImageName struct{ ID, Label int }
+// ImageName is an image's id in its data set, its label, and its path if it has a file of its own.
+type ImageName struct {
+	ID, Label int
+	File      string `json:",omitempty"`
+}
 
 // Named returns images of which only the names are known, and their shards.
 func Named(names []ImageName, owner []int) Images {
@@ -228,6 +231,14 @@ func (s Images) ID(i int) int {
 		return s.names[i].ID
 	}
 	return s.Dataset.ID(i)
+}
+
+// File returns the i-th image's path in its data set; "" if it has no file of its own.
+func (s Images) File(i int) string {
+	if s.names != nil {
+		return s.names[i].File
+	}
+	return s.Dataset.File(i)
 }
 
 // Label returns the i-th image's label.

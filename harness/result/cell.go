@@ -208,6 +208,7 @@ type Solver struct {
 type Record struct {
 	cell.ID               // without the data set
 	Image        int      `json:"image"`
+	File         string   `json:"file,omitempty"` // its path in the data set, if it has a file of its own
 	Label        int      `json:"label"`
 	Verdict      int      `json:"verdict"`
 	Predicted    int      `json:"predicted"` // class of the largest logit; arbitrary for an answer with NaN

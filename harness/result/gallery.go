@@ -43,6 +43,7 @@ type GalleryCase struct {
 	// VerdictOnly: the attack ended at its first success.
 	VerdictOnly bool   `json:"verdict_only,omitempty"`
 	Image       int    `json:"image"`
+	File        string `json:"file,omitempty"` // the image's path in its data set, if it has a file of its own
 	Label       int    `json:"label"`
 	LabelName   string `json:"label_name,omitempty"`
 	// Perturbation is the norm of the perturbation, in the attack's norm.

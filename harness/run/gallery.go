@@ -167,7 +167,7 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 			id := s.id()
 			id.Column = k.Column // the network's own images, in mode transfer too
 			known := result.GalleryCase{ID: id, Norm: s.Setting().Norm.String(), Kind: kind,
-				VerdictOnly: s.made.verdictOnly, Image: set.ID(i),
+				VerdictOnly: s.made.verdictOnly, Image: set.ID(i), File: set.File(i),
 				Label: set.Label(i), Perturbation: v[i].Norm}
 			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: set, at: i, away: away,
 				made: s.made, clean: s.clean.verdicts[i]}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -147,6 +148,7 @@ func adversarialName(s plan.Step) string {
 // adversarial saves a step's images as float32 [N, C, H, W], unless this run has saved them.
 func (w *walk) adversarial(s plan.Step, made *crafted) error {
 	name := "adversarial/" + adversarialName(s)
+	w.index(s, path.Base(name))
 	saved := w.journal.Block(folder.SavedKey(name))
 	if known, ok := folder.SavedAs(saved); ok {
 		if known.Is(w.out.Work(name)) {
@@ -168,6 +170,21 @@ func (w *walk) adversarial(s plan.Step, made *crafted) error {
 		return err
 	}
 	return saved.Append(sum)
+}
+
+// index adds a file of images to the index.
+func (w *walk) index(s plan.Step, name string) {
+	all, set := &w.out.Saved, w.at.Set
+	all.Arrays = append(all.Arrays, result.SavedArray{File: name, ID: s.Cell(s.Attacked)})
+	if all.Images == nil {
+		all.Images = map[string][]result.SavedImage{}
+	}
+	if all.Images[s.Suite.Dataset] == nil {
+		for _, i := range set.Places(nil) {
+			all.Images[s.Suite.Dataset] = append(all.Images[s.Suite.Dataset],
+				result.SavedImage{Image: set.ID(i), Label: set.Label(i), File: set.File(i)})
+		}
+	}
 }
 
 func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c folder.Checksum, err error) {

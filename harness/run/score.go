@@ -333,7 +333,7 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
 			made := s.made.at(i)
-			record := result.Record{ID: c.ID, Image: set.ID(i), Label: set.Label(i),
+			record := result.Record{ID: c.ID, Image: set.ID(i), File: set.File(i), Label: set.Label(i),
 				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
 			record.Dataset = ""
 			if made.First >= 0 {

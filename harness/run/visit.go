@@ -310,7 +310,7 @@ func (r *computed) keep(b *open.Job) error {
 	names, todo, err := folder.Recall[open.ImageName](r.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil), nil)
 	for k := 0; k < len(todo) && err == nil; k++ {
 		i := todo[k]
-		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})
+		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i), File: b.Set.File(i)})
 	}
 	return err
 }

@@ -107,6 +107,7 @@ suites: {s: {dataset: d, models: [m], controls: [c], attacks: [fgsm, fog], mode:
 	for _, to := range []string{out, again} {
 		must.Have(t, done(t, "verify", to), "m      none     fgsm", "m      c        fgsm", "m      c        fog:fog:2")
 	}
+	indexed(t, dir, out, records)
 	saved := must.Get(filepath.Glob(filepath.Join(out, "adversarial", "*fgsm*.npy")))(t)[0]
 	data := must.Get(os.ReadFile(saved))(t)
 	binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(0.5))
@@ -123,6 +124,28 @@ suites: {s: {dataset: d, models: [m], controls: [c], attacks: [fgsm, fog], mode:
 	call("check", "--update", "--baseline", baseline, other)
 	refused(t, exitRefused, "datasets.d.sample.per_class: baseline false, run true", "check", "--baseline", baseline,
 		again)
+}
+
+// indexed checks that records and the index of the saved images name each image's file.
+func indexed(t *testing.T, data, out string, records []result.Record) {
+	t.Helper()
+	index := fromJSON[result.Saved](t, read(t, filepath.Join(out, "adversarial", "index.json")))
+	images := index.Images["d"]
+	for i, im := range images {
+		pixels, err := os.Stat(filepath.Join(data, filepath.FromSlash(im.File)))
+		r := records[i]
+		if err != nil || pixels.IsDir() || im != (result.SavedImage{Image: r.Image, Label: r.Label, File: r.File}) {
+			t.Errorf("row %d is %+v, the record %+v; %v", i, im, r, err)
+		}
+	}
+	var made []string
+	for _, a := range index.Arrays {
+		must.Get(os.Stat(filepath.Join(out, "adversarial", a.File)))(t)
+		made = append(made, a.Name())
+	}
+	if want := []string{"m/none/fgsm@16/255", "m/none/fog:fog:2"}; len(images) != 10 || !slices.Equal(made, want) {
+		t.Errorf("%d images, arrays of %v, not %v", len(images), made, want)
+	}
 }
 
 // Grey files, in a folder and in Parquet files, are read for a network of one channel as they are.
