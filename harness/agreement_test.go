@@ -189,7 +189,7 @@ func attacked(t *testing.T, path string, cases []golden) [][]result.Record {
 		cfg.Attacks = append(cfg.Attacks, config.Attack{Name: name, Setup: setup, Epsilons: []float64{c.Epsilon}})
 		if !slices.Contains(cfg.DefaultSuites, c.Model) {
 			cfg.Suites = append(cfg.Suites, config.Suite{Name: c.Model, Dataset: "cifar10-test",
-				Models: []string{c.Model}, Modes: []string{result.Oblivious}})
+				Models: []string{c.Model}, Mode: result.Oblivious})
 			cfg.DefaultSuites = append(cfg.DefaultSuites, c.Model)
 		}
 		suite := &cfg.Suites[slices.Index(cfg.DefaultSuites, c.Model)]

@@ -129,13 +129,13 @@ func TestParseFull(t *testing.T) {
 		},
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
-				Attacks: []string{"pgd", "aa"}, Modes: []string{result.WhiteboxThrough},
+				Attacks: []string{"pgd", "aa"}, Mode: result.WhiteboxThrough,
 				Published: &Published{Own: []result.PublishedCell{
 					{Row: cell.Row{Model: "net", Defense: "none"}, Column: cell.Column{Attack: "none"},
 						Accuracy: 0.6925},
 					{Row: cell.Row{Model: "net", Defense: "fast"}, Column: cell.Column{Attack: "pgd",
 						Epsilon: cell.Epsilon(epsilon)}, Norm: &norm, Accuracy: 0.05}}}},
-			{Name: "b", Dataset: "train", Models: []string{"net"}, Modes: []string{result.Oblivious}, SaveAdversarial: true},
+			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: result.Oblivious, SaveAdversarial: true},
 		},
 		Files: fstest.MapFS{},
 	}

@@ -17,8 +17,8 @@ type Suite struct {
 	Models          []string
 	Controls        []string // without "none"
 	Attacks         []string // without "none"
-	Modes           []string // of [result.Modes], in their order: what attackers know of the controls
-	Mode            string   `json:",omitempty"` // in plans of earlier versions, which have no Modes
+	Mode            string   // one of [result.Modes]: what the attacker knows of the controls; "" if there are several
+	Modes           []string // several, in the order of [result.Modes]; else nil
 	SaveAdversarial bool
 	VerdictOnly     bool
 	Solver          *SolverStudy // may be nil
@@ -29,19 +29,22 @@ type Suite struct {
 // Attackers names the modes of the suite's results, in the order of [result.Modes]. The undefended network, clean
 // images and certificates do not depend on the mode; they stand under the first.
 func (s *Suite) Attackers() []string {
-	switch {
-	case len(s.Controls) == 0 && !s.Transfers():
-		return []string{result.Whitebox}
-	case s.Modes == nil:
-		return []string{s.Mode}
+	if s.Modes != nil && len(s.Controls) > 0 {
+		return s.Modes
 	}
-	return s.Modes
+	return []string{result.AttackerOf(s.Mode, len(s.Controls) > 0)}
+}
+
+// Several returns the modes of the suite's results if it has several; else nil.
+func (s *Suite) Several() []string {
+	if modes := s.Attackers(); len(modes) > 1 {
+		return modes
+	}
+	return nil
 }
 
 // Transfers reports whether each network of the suite gets the images made on the others.
-func (s *Suite) Transfers() bool {
-	return s.Mode == result.Transfer || slices.Contains(s.Modes, result.Transfer)
-}
+func (s *Suite) Transfers() bool { return s.Mode == result.Transfer }
 
 // defaultModes are the modes of a suite that names none. An oblivious accuracy alone would flatter a control.
 var defaultModes = []string{result.Oblivious, result.WhiteboxThrough}
@@ -53,15 +56,15 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			*to = slices.DeleteFunc(*to, func(name string) bool { return name == cell.None })
 		})
 	}
-	mode := ""
+	var modes []string
 	return object{rows: []row{
 		required("dataset", name(&s.Dataset, "a data set", "datasets"), "images to score"),
 		required("models", names(&s.Models, "a model", "models", 1), "its networks"),
 		optional("controls", without(&s.Controls, "a control", "controls"), "",
 			"each network is scored undefended and under each control"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "attacks, in addition to none"),
-		optional("mode", choice(&mode, result.ModeNames()[1:]), "", "what the attacker knows; default: two `modes`"),
-		optional("modes", list(&s.Modes, span{least: 1, most: 3, once: true}, func(m *string) value {
+		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), "", "what the attacker knows; default: two `modes`"),
+		optional("modes", list(&modes, span{least: 1, most: 3, once: true}, func(m *string) value {
 			return choice(m, result.ModeNames()[1:4])
 		}), "", "several modes, each with its cells for every control; default: oblivious and whitebox-through"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
@@ -87,13 +90,16 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		case one && several:
 			d.fail(n.pos, "suites.%s names both mode and modes", suite)
 		case one:
-			s.Modes = []string{mode}
+			modes = []string{s.Mode}
 		case !several && len(s.Controls) == 0:
-			s.Modes = []string{result.Oblivious}
+			modes = []string{result.Oblivious}
 		case !several:
-			s.Modes = slices.Clone(defaultModes)
+			modes = defaultModes
 		}
-		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(s.Modes, m) })
+		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(modes, m) })
+		if s.Mode = ""; len(s.Modes) == 1 { // as before suites could have several
+			s.Mode, s.Modes = s.Modes[0], nil
+		}
 		for _, pair := range s.Pairs {
 			for _, model := range pair {
 				if !slices.Contains(s.Models, model) {

@@ -205,6 +205,9 @@ func (g *gallery) make(r *run, b *open.Job) error {
 		}
 		// Only all shards together know which image a slot has, so each keeps its own.
 		key := folder.Key{Of: "gallery", Part: k.kind, Made: cell.Made{ID: c.Key()}}
+		if j.Suite.Modes == nil {
+			key.Mode = ""
+		}
 		work, left, err := folder.Recall(r.journal, key, c.set, []int{c.at},
 			func(at int, known *result.GalleryCase) bool {
 				if at == c.at {

@@ -31,7 +31,7 @@ func TestGalleryQuotas(t *testing.T) {
 	} {
 		cfg := &config.Config{}
 		for s := range c.suites {
-			suite := config.Suite{Name: fmt.Sprint("s", s), Modes: []string{result.Oblivious}, Controls: []string{"c"}}
+			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: result.Oblivious, Controls: []string{"c"}}
 			for m := range c.models {
 				suite.Models = append(suite.Models, fmt.Sprint("m", m))
 			}
@@ -54,7 +54,7 @@ func TestGalleryQuotas(t *testing.T) {
 			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
 		}
 	}
-	j := &plan.Job{Suite: &config.Suite{Modes: []string{result.Oblivious}, Controls: []string{"c", "d"}},
+	j := &plan.Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}},
 		Trials: trialsOf(t, "a", 1, 2)}
 	var order []string
 	for _, s := range slotsOf(j, 11) { // of 8 slots: from the fourth on
@@ -72,7 +72,7 @@ func TestGalleryQuotas(t *testing.T) {
 func TestGalleryMovesOn(t *testing.T) {
 	cfg := &config.Config{}
 	for _, name := range []string{"s", "t"} {
-		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Modes: []string{result.Oblivious}, Models: []string{"m", "n"},
+		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Mode: result.Oblivious, Models: []string{"m", "n"},
 			Controls: []string{"c", "d"}})
 	}
 	g, seen, cases := newGallery(cfg, &result.File{}), map[int]bool{}, 0

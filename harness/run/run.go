@@ -275,14 +275,6 @@ func (r *computed) compare(o Options) (finished *result.File, err error) {
 	return nil, err
 }
 
-// several returns a list of two names or more, else nil.
-func several(names []string) []string {
-	if len(names) > 1 {
-		return names
-	}
-	return nil
-}
-
 // describe begins the results with the run's time, machine and inputs.
 func (r *computed) describe(command []string) error {
 	f, cfg := r.record, r.Config
@@ -297,7 +289,7 @@ func (r *computed) describe(command []string) error {
 	for _, s := range cfg.Suites {
 		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attackers()[0],
 			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
-			Modes: several(s.Attackers()), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
+			Modes: s.Several(), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
 	for name, trials := range r.plan.Trials {
 		var err error

@@ -321,7 +321,9 @@ func InfoKey(j *plan.Job, defense string) folder.Key { return suiteKey(j, folder
 // CostKey returns the journal's key for the cost of an attacker's passes through a classifier.
 func CostKey(j *plan.Job, defense, mode string) folder.Key {
 	k := suiteKey(j, folder.Cost, defense)
-	k.Mode = mode
+	if j.Suite.Modes != nil {
+		k.Mode = mode
+	}
 	return k
 }
 

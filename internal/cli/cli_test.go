@@ -37,7 +37,7 @@ func TestOutput(t *testing.T) {
 	for name, line := range map[string]string{
 		"version":      "--version",
 		"dry-run":      "run --dry-run --limit 100 --rate 150",
-		"mode":         "run --dry-run --set suites.bundled.mode=whitebox-through --shard 2/4 --rate 150",
+		"mode":         "run --dry-run --set suites.bundled.modes=[whitebox-through] --shard 2/4 --rate 150",
 		"inspect":      "inspect " + standard,
 		"inspect-json": "inspect --json --mean 0.5 --std 0.25 " + robustModel,
 		"split":        "split " + standard + " --out OUT",
@@ -55,7 +55,7 @@ func TestRunBundled(t *testing.T) {
 	t.Chdir(t.TempDir())
 	args := append([]string{"run"}, strings.Fields(`--limit 4 --log-format json --log-every 10ms --set seeds=2
 		--set suites.bundled.attacks=[pgd-20] --set suites.bundled.models=[preact-robust]
-		--set suites.bundled.published={preact-robust:{none:[90,80]}} --set suites.bundled.solver={images:1}
+		--set suites.bundled.published={preact-robust:{none:[90,80]}} --set suites.bundled.solver={images:1,controls:[msa]}
 		--set suites.bundled-certified.attacks=[smoothing] --set suites.bundled-certified.models=[preact-robust]
 		--set attacks.smoothing.n=100 --set attacks.smoothing.epsilon=0.25`)...)
 	code, _, stderr := call(args...)

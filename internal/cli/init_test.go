@@ -29,7 +29,7 @@ func TestInit(t *testing.T) {
 		"--set", embedding+"batch=1000")
 	done(t, "run", "--config", file, "--limit", "2", "--quiet", "--out", filepath.Join(dir, "out"))
 	f, _ := results(t, filepath.Join(dir, "out"))
-	if len(f.Cells) != 6 || f.Cells[0].Correct == 0 {
+	if len(f.Cells) != 8 || f.Cells[0].Correct == 0 {
 		t.Errorf("%d cells, the first %+v", len(f.Cells), f.Cells[0])
 	}
 	put(t, file, []byte(text+"# edited\n"))

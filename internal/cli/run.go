@@ -88,8 +88,9 @@ func runCommand(g *globals) *cobra.Command {
 		Long: `Runs the suites of a config. An oblivious attacker attacks every model once,
 undefended, and the same adversarial images are then given to every controller;
 a white-box attacker attacks every model anew under each controller. A suite with
-controls has both unless its config says otherwise. Results and reports go to --out. What is done is kept there whatever ends the run: the same
-command continues, and leaves a finished run as it is.`,
+controls has both unless its config says otherwise. Results and reports go to --out.
+What is done is kept there whatever ends the run: the same command continues, and
+leaves a finished run as it is.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255

@@ -32,7 +32,7 @@ seeds: 2
 default_suites: [known, unknown, carried]
 datasets:
   test: {format: npz, path: images.npz}
-  train: {format: npz, path: images.npz, limit: 20}
+  train: {format: npz, path: train.npz}
 models:
   tiny: {path: tiny.onnx, preprocess: {mean: 0.5, std: 0.5}}
   other: {path: tiny.onnx, preprocess: {mean: 0.45, std: 0.5}}
@@ -65,19 +65,20 @@ attacks:
 suites:
   known: {dataset: test, models: [tiny], controls: [linear], attacks: [aa, smooth, crown, between, moved], mode: whitebox-through}
   unknown: {dataset: test, models: [tiny], controls: [linear, fitted], attacks: [one, fmn, levels], solver: {images: 2},
-            save_adversarial: true}
+            save_adversarial: true, mode: oblivious}
   carried: {dataset: test, models: [tiny, other], attacks: [square], mode: transfer}
   patient: {dataset: test, models: [tiny], attacks: [aa, patient]}
-  long: {dataset: test, models: [tiny], controls: [long], attacks: [aa]}
+  long: {dataset: test, models: [tiny], controls: [long], attacks: [aa], mode: oblivious}
 gate: {max_drop: 0.05, min: {none/none: 0.1}}
 """
 
 
 def images(folder):
-    """Images of 16×16 levels, the means of 2×2 of the bundled ones'."""
-    images, labels = datasets.read_records(datasets.SHAPES10 / "test.bin", count=24)
-    pixels = images.reshape(-1, 3, 16, 2, 16, 2).mean((3, 5)).round().astype(np.uint8)
-    np.savez_compressed(folder / "images.npz", x=pixels, y=labels)
+    """Images of 16×16 levels, the means of 2×2 of the bundled ones': to score, and to fit on."""
+    for name, records, count in (("images", "test.bin", 24), ("train", "train.bin", 20)):
+        images, labels = datasets.read_records(datasets.SHAPES10 / records, count=count)
+        pixels = images.reshape(-1, 3, 16, 2, 16, 2).mean((3, 5)).round().astype(np.uint8)
+        np.savez_compressed(folder / f"{name}.npz", x=pixels, y=labels)
 
 
 def main():
