@@ -29,14 +29,14 @@ type reference struct {
 	}
 }
 
-// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 114 except one, with
-// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The 19 images are the robust
-// network's that APGD-CE does not break and AutoAttack does, in some norm, and two that it gets wrong.
+// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 60 except one, with
+// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The ten images are among the
+// robust network's that APGD-CE does not break and AutoAttack does, in some norm.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
 	agrees(t, "../config.yaml", []string{"bundled"}, "shapes10",
-		[]int{0, 3, 5, 6, 8, 43, 57, 58, 90, 98, 115, 120, 138, 148, 153, 155, 156, 171, 184}, file.Cases)
+		[]int{0, 3, 5, 6, 8, 43, 57, 58, 90, 98}, file.Cases)
 }
 
 // AutoAttack's verdicts also agree on two real networks and real images. Two of the images stand against APGD-CE
@@ -146,9 +146,9 @@ type golden struct {
 }
 
 // TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
-// with SELFHEAL_TEST_LARGE on all 100. At least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. The
-// paths of an attack of many steps part by rounding: its median over 100 images is at most 2 % larger, and over 12
-// images, where one image decides it, at most a quarter.
+// those of many steps on resnet-2b alone, with SELFHEAL_TEST_LARGE all on three networks and 100 images. At least 98 %
+// of the verdicts are equal, and 95 % of the norms to 1 %. The paths of an attack of many steps part by rounding: its
+// median is at most 2 % larger.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
@@ -165,6 +165,9 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 		}
 		for _, c := range file.Cases {
 			if c.kind = s.Kind; !testinput.Large() {
+				if (attacks.Setup{Kind: c.kind}).Spans() && c.Model != "resnet-2b" {
+					continue
+				}
 				c.N = 12
 				c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
 			}
@@ -240,11 +243,8 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 	t.Logf("%s: %d of %d images as in %s", what, equal, g.N, g.Library)
 	if setup := (attacks.Setup{Kind: g.kind}); setup.Spans() {
-		mine, other, most := middle(medians[0]), middle(medians[1]), 1.25
-		if testinput.Large() {
-			most = 1.02
-		}
-		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > most*other {
+		mine, other := middle(medians[0]), middle(medians[1])
+		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > 1.02*other {
 			t.Errorf("%s: a median of %g, %s has %g", what, mine, g.Library, other)
 		}
 		return

@@ -34,7 +34,7 @@ suites:
 func TestBracketOfALinearNetwork(t *testing.T) {
 	testinput.NumbersAlone(t)
 	text := linear(t, bracketing)
-	plan := func() *plan.Plan { return testplan.Plan(t, text, 1, 4, "datasets.test.limit=3") }
+	plan := func() *plan.Plan { return testplan.Plan(t, text, 1, 4, "datasets.test.limit=2") }
 	f, records, one := runFor(t, plan())
 	sameEnd(t, "merged", one, merged(t, plan(), 2))
 	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
@@ -56,7 +56,7 @@ func TestBracketOfALinearNetwork(t *testing.T) {
 				radius, r.Verdict)
 		}
 	}
-	if told < 15 {
+	if told < 10 {
 		t.Errorf("%d records", told)
 	}
 	for _, c := range f.Cells {

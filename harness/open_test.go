@@ -158,7 +158,7 @@ func TestChannelsLast(t *testing.T) {
 				case "queries":
 					cheap += ", queries: 20"
 				case "n":
-					cheap += ", n: 1000"
+					cheap += ", n: 400"
 				case "restarts", "targets":
 					cheap += ", " + p.Name + ": 1"
 				}
@@ -179,7 +179,7 @@ controls:
 suites:
   twins: {dataset: test, models: [robust, keras, rescaling], controls: [healed], attacks: [` +
 		strings.Join(names, ", ") + "]}\n"
-	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=2"))
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=1"))
 	n := len(records) / 3
 	for i := range n {
 		for k, twin := range []string{"keras", "rescaling"} {

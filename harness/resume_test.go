@@ -114,7 +114,8 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 // number of shards gives them too.
 func TestEndedRunsContinue(t *testing.T) {
 	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
-		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
+		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin",
+		"controls.msa.layers=[{at: input, embedding: {kind: identity}}]")
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
