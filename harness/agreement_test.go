@@ -29,14 +29,14 @@ type reference struct {
 	}
 }
 
-// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 60 except one, with
-// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The ten images are among the
+// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 36 except one, with
+// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The six images are among the
 // robust network's that APGD-CE does not break and AutoAttack does, in some norm.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
 	agrees(t, "../config.yaml", []string{"bundled"}, "shapes10",
-		[]int{0, 3, 5, 6, 8, 43, 57, 58, 90, 98}, file.Cases)
+		[]int{0, 3, 5, 6, 8, 43}, file.Cases)
 }
 
 // AutoAttack's verdicts also agree on two real networks and real images. Two of the images stand against APGD-CE
