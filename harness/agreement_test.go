@@ -145,7 +145,7 @@ type golden struct {
 	Norms      []*float64 // of the perturbations; null if there is none
 }
 
-// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
+// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 8 images,
 // those of many steps on resnet-2b alone, with SELFHEAL_TEST_LARGE all on three networks and 100 images. At least 98 %
 // of the verdicts are equal, and 95 % of the norms to 1 %. The paths of an attack of many steps part by rounding: its
 // median is at most 2 % larger.
@@ -168,7 +168,7 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 				if (attacks.Setup{Kind: c.kind}).Spans() && c.Model != "resnet-2b" {
 					continue
 				}
-				c.N = 12
+				c.N = 8
 				c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
 			}
 			cases = append(cases, c)
@@ -255,7 +255,7 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 }
 
-// middle returns the median, for an even count the upper middle value: twelve counts of values in ℓ0 have no finer
+// middle returns the median, for an even count the upper middle value: eight counts of values in ℓ0 have no finer
 // one.
 func middle(v []float64) float64 {
 	slices.Sort(v)
