@@ -132,6 +132,9 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 	}
 }
 
+// shallow is the real network on which paths hardly part.
+const shallow = "resnet-2b"
+
 // golden is another library's result for an attack, written by scripts/goldens/attacks.py.
 type golden struct {
 	kind       string // of attack
@@ -148,7 +151,7 @@ type golden struct {
 // TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 8 images,
 // those of many steps on resnet-2b alone, with SELFHEAL_TEST_LARGE all on three networks and 100 images. At least 98 %
 // of the verdicts are equal, and 95 % of the norms to 1 %. The paths of an attack of many steps part by rounding: its
-// median is at most 2 % larger.
+// median is at most 2 % larger, and on resnet-2b, which is not deep, half of the norms are equal to 1 %.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
@@ -165,7 +168,7 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 		}
 		for _, c := range file.Cases {
 			if c.kind = s.Kind; !testinput.Large() {
-				if (attacks.Setup{Kind: c.kind}).Spans() && c.Model != "resnet-2b" {
+				if (attacks.Setup{Kind: c.kind}).Spans() && c.Model != shallow {
 					continue
 				}
 				c.N = 8
@@ -247,7 +250,9 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > 1.02*other {
 			t.Errorf("%s: a median of %g, %s has %g", what, mine, g.Library, other)
 		}
-		return
+		if needed = 50; g.Model != shallow {
+			return
+		}
 	}
 	if 100*equal < needed*g.N {
 		t.Errorf("%s: %d of %d images as in %s, want %d %%\n%s", what, equal, g.N, g.Library, needed,
