@@ -29,14 +29,14 @@ type reference struct {
 	}
 }
 
-// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 114 except one, with
-// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The 19 images are the robust
-// network's that APGD-CE does not break and AutoAttack does, in some norm, and two that it gets wrong.
+// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 36 except one, with
+// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The six images are among the
+// robust network's that APGD-CE does not break and AutoAttack does, in some norm.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
 	agrees(t, "../config.yaml", []string{"bundled"}, "shapes10",
-		[]int{0, 3, 5, 6, 8, 43, 57, 58, 90, 98, 115, 120, 138, 148, 153, 155, 156, 171, 184}, file.Cases)
+		[]int{0, 3, 5, 6, 8, 43}, file.Cases)
 }
 
 // AutoAttack's verdicts also agree on two real networks and real images. Two of the images stand against APGD-CE
@@ -132,6 +132,9 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 	}
 }
 
+// shallow is the real network on which paths hardly part.
+const shallow = "resnet-2b"
+
 // golden is another library's result for an attack, written by scripts/goldens/attacks.py.
 type golden struct {
 	kind       string // of attack
@@ -145,10 +148,10 @@ type golden struct {
 	Norms      []*float64 // of the perturbations; null if there is none
 }
 
-// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
-// with SELFHEAL_TEST_LARGE on all 100. At least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. The
-// paths of an attack of many steps part by rounding: its median over 100 images is at most 2 % larger, and over 12
-// images, where one image decides it, at most a quarter.
+// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 8 images,
+// those of many steps on resnet-2b alone, with SELFHEAL_TEST_LARGE all on three networks and 100 images. At least 98 %
+// of the verdicts are equal, and 95 % of the norms to 1 %. The paths of an attack of many steps part by rounding: its
+// median is at most 2 % larger, and on resnet-2b, which is not deep, half of the norms are equal to 1 %.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
@@ -165,7 +168,10 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 		}
 		for _, c := range file.Cases {
 			if c.kind = s.Kind; !testinput.Large() {
-				c.N = 12
+				if (attacks.Setup{Kind: c.kind}).Spans() && c.Model != shallow {
+					continue
+				}
+				c.N = 8
 				c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
 			}
 			cases = append(cases, c)
@@ -240,14 +246,13 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 	t.Logf("%s: %d of %d images as in %s", what, equal, g.N, g.Library)
 	if setup := (attacks.Setup{Kind: g.kind}); setup.Spans() {
-		mine, other, most := middle(medians[0]), middle(medians[1]), 1.25
-		if testinput.Large() {
-			most = 1.02
-		}
-		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > most*other {
+		mine, other := middle(medians[0]), middle(medians[1])
+		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > 1.02*other {
 			t.Errorf("%s: a median of %g, %s has %g", what, mine, g.Library, other)
 		}
-		return
+		if needed = 50; g.Model != shallow {
+			return
+		}
 	}
 	if 100*equal < needed*g.N {
 		t.Errorf("%s: %d of %d images as in %s, want %d %%\n%s", what, equal, g.N, g.Library, needed,
@@ -255,7 +260,7 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 }
 
-// middle returns the median, for an even count the upper middle value: twelve counts of values in ℓ0 have no finer
+// middle returns the median, for an even count the upper middle value: eight counts of values in ℓ0 have no finer
 // one.
 func middle(v []float64) float64 {
 	slices.Sort(v)

@@ -190,7 +190,7 @@ func TestSmoothingAgreesOnRealNetworks(t *testing.T) {
 		}
 		text := `
 version: 1
-datasets: {real: {format: cifar10-bin, path: cifar10-test-1000.bin, limit: 100}}
+datasets: {real: {format: cifar10-bin, path: cifar10-test-1000.bin, limit: 50}}
 models: {network: {path: ` + name + `.onnx` + preprocess + `}}
 attacks: {smooth: {kind: smoothing, norm: l2, epsilon: 0.25}}
 suites: {real: {dataset: real, models: [network], attacks: [smooth]}}

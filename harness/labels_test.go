@@ -128,9 +128,10 @@ suites:
   random: {dataset: test, models: [noisy, dropped], attacks: [apgd, square, smooth]}
   healed: {dataset: test, models: [noisy], controls: [heal], attacks: [apgd], mode: oblivious}
 `
-	p := testplan.Plan(t, text, 2, 8)
+	const few = "datasets.test.limit=4"
+	p := testplan.Plan(t, text, 2, 8, few)
 	f, records, out := runFor(t, p)
-	sameAnywhere(t, p, testplan.Plan(t, text, 1, 3), out)
+	sameAnywhere(t, p, testplan.Plan(t, text, 1, 3, few), out)
 	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 2, 8, "suites.random.models=[noisy]"), nil, nil))(t),
 		"apgd-ce/1, linf, epsilon 8/255: at most 840 forward, 840 backward\n", // 6 gradients of 20 passes of 7 images
 		"smoothing/1, l2, epsilon 0.05: 280 forward for each defense\n")       // a pass a sample

@@ -28,9 +28,9 @@ func edited(t *testing.T, path string, edit func(g *pb.GraphProto)) string {
 	return path
 }
 
-// levelled writes a bundled network as a file that takes uint8.
-func levelled(t *testing.T, in func(b *onnx.Builder, x string) string) string {
-	path := planted(t, "levels", func(b *onnx.Builder, x string) string {
+// levelled writes a network as a file that takes uint8.
+func levelled(t *testing.T, network string, in func(b *onnx.Builder, x string) string) string {
+	path := plantedIn(t, network, "levels", func(b *onnx.Builder, x string) string {
 		return in(b, b.Op("Div", b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, x), b.Float(255)))
 	}, unchanged)
 	return edited(t, path, func(g *pb.GraphProto) {
@@ -46,13 +46,14 @@ func TestTwins(t *testing.T) {
 	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 only at levels
 		return b.Op("Add", b.Op("Cos", b.Op("Mul", x, b.Float(1602.2123))), b.Float(0.5))
 	})
-	anySize := edited(t, planted(t, "open", unchanged, unchanged), func(g *pb.GraphProto) {
+	network := tiny(t, 400)
+	anySize := edited(t, plantedIn(t, network, "open", unchanged, unchanged), func(g *pb.GraphProto) {
 		for i, d := range g.Input[0].Type.GetTensorType().Shape.Dim[2:] {
 			d.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: []string{"height", "width"}[i]}
 		}
 	})
-	text := strings.Replace(testplan.Bundled, "  other:", "  levels: {path: "+levelled(t, unchanged)+`}
-  between: {path: `+levelled(t, between)+`}
+	text := strings.Replace(testplan.Bundled, "  other:", "  levels: {path: "+levelled(t, network, unchanged)+`}
+  between: {path: `+levelled(t, network, between)+`}
   open: {path: `+anySize+"}\n  other:", 1) + `
 attacks:
   pgd: {kind: pgd, norm: l2, epsilon: 1.5, steps: 5}
@@ -61,7 +62,8 @@ suites:
   twins: {dataset: test, models: [robust, levels, open], attacks: [pgd, proven]}
   rough: {dataset: test, models: [between], attacks: [pgd]}
 `
-	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=2"))
+	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.indices=[2, 4]",
+		"models.robust.path="+network, "datasets.test.path=models/zoo/shapes10/train.bin"))
 	verdicts, rounded := map[string]string{}, map[string]string{}
 	for _, c := range f.Cells {
 		verdicts[c.Model] += c.Attack + " " + c.Verdicts + "\n"

@@ -229,7 +229,7 @@ func TestEndlessNames(t *testing.T) {
 	var pairs []string
 	long := map[string]string{}
 	for name := range names {
-		long[name] = name + strings.Repeat("endless-", 12500) + name
+		long[name] = name + strings.Repeat("endless-", 6000) + name
 		pairs = append(pairs, quoted(name), quoted(long[name]))
 	}
 	recs := records(f)

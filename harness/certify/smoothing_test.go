@@ -24,7 +24,7 @@ func simulated(p float64, rng *rand.Rand) func(from, n int, answers []int) error
 // ends change no verdict and save samples.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	const repeats, sigma = 10_000, 0.25
+	const repeats, sigma = 3000, 0.25
 	radii := []float64{0.25, 0.5}
 	for _, alpha := range []float64{0.001, 0.05} {
 		for i, p := range []float64{0.55, 0.75, 0.9, 0.98, 0.999} {

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -41,7 +42,7 @@ func complete(t *testing.T, text, provider string, kinds ...string) *node {
 				continue
 			}
 			before := n.entries
-			for _, one := range r.value.candidates(root) {
+			for one := range r.value.candidates(root) {
 				if n.entries = append(slices.Clip(before), entry{key: r.key, value: one}); v.takes(root, n) {
 					break
 				}
@@ -93,31 +94,46 @@ func (v value) walk(n *node, where string, visit func(n *node, where string, v v
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// candidates lists values for a key: words of its schema, names in the config, numbers, or a list of one of them.
-func (v value) candidates(root *node) (all []*node) {
-	if v.decode == nil {
-		return nil
-	}
-	texts := []string{"1", "2", "3s", "4s", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32), "x", "true",
-		"false"}
-	if shape, err := json.Marshal(v.schema()); err == nil && v.object == nil {
-		for _, m := range quoted.FindAllStringSubmatch(string(shape), -1) {
-			texts = append(texts, m[1])
+// candidates returns values for a key, one after the other: numbers and other texts, words of its schema, names in the
+// config, or a list of one of them.
+func (v value) candidates(root *node) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		if v.decode == nil {
+			return
 		}
-	}
-	for _, section := range root.entries {
-		for _, e := range section.value.entries {
-			texts = append(texts, e.key)
-		}
-	}
-	for _, text := range texts {
-		for _, one := range []*node{{text: text}, {kind: listNode, items: []*node{{text: text}}}} {
-			if v.takes(root, one) {
-				all = append(all, one)
+		for text := range v.texts(root) {
+			for _, one := range []*node{{text: text}, {kind: listNode, items: []*node{{text: text}}}} {
+				if v.takes(root, one) && !yield(one) {
+					return
+				}
 			}
 		}
 	}
-	return all
+}
+
+func (v value) texts(root *node) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, text := range []string{"1", "2", "3s", "4s", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32),
+			"x", "true", "false"} {
+			if !yield(text) {
+				return
+			}
+		}
+		if shape, err := json.Marshal(v.schema()); err == nil && v.object == nil {
+			for _, m := range quoted.FindAllStringSubmatch(string(shape), -1) {
+				if !yield(m[1]) {
+					return
+				}
+			}
+		}
+		for _, section := range root.entries {
+			for _, e := range section.value.entries {
+				if !yield(e.key) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // takes reports whether a node is valid beside the names that the config defines.

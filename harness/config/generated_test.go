@@ -234,10 +234,10 @@ func TestEveryKey(t *testing.T) {
 	s, tried := compile(t), map[string]bool{}
 	root := complete(t, string(read(t, completeFile)), ort.ProviderCUDA, attacks.Kinds()...)
 	must.Do(t, s.Validate(asJSON(root)))
-	refused := func(what string) {
+	refused := func(v value, n *node, what string) {
 		t.Helper()
 		d := decoder{}
-		if (&Config{}).object().decode(&d, root, ""); d.errs == nil {
+		if v.decode(&d, n, ""); d.errs == nil {
 			t.Errorf("the program reads it %s", what)
 		}
 		if s.Validate(asJSON(root)) == nil {
@@ -249,6 +249,10 @@ func TestEveryKey(t *testing.T) {
 		if v.object == nil {
 			return
 		}
+		d := decoder{}
+		if v.decode(&d, n, ""); d.errs != nil {
+			t.Errorf("%s alone, unchanged: %v", where, d.errs)
+		}
 		for i := range n.entries {
 			e := &n.entries[i]
 			key := chosen.ReplaceAllString(join(where, e.key), "$1")
@@ -258,10 +262,10 @@ func TestEveryKey(t *testing.T) {
 			tried[key] = true
 			was := *e
 			e.key += "x"
-			refused(key + " with an x")
+			refused(v, n, key+" with an x")
 			if *e = was; key != "gate.min" && key != "suites.published" { // they take mappings with any keys
 				e.value = wrong
-				refused(key + " as a mapping")
+				refused(v, n, key+" as a mapping")
 			}
 			*e = was
 		}

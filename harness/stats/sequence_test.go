@@ -9,7 +9,7 @@ import (
 // Over many rows, looked at after every image, the interval misses the true fraction no more often than it may.
 func TestSequenceCovers(t *testing.T) {
 	t.Parallel()
-	const rows, length, level = 1000, 1000, 0.9
+	const rows, length, level = 400, 1000, 0.9
 	for _, p := range []float64{0.5, 0.6, 0.9, 0.99} {
 		rng, lost := rand.New(rand.NewPCG(1, uint64(1000*p))), 0
 		for range rows {
