@@ -36,10 +36,10 @@ var conforming = []row{
 	{Kind: "apgd-ce", Parameters: given{"eot_iter": 3, "steps": 30, "restarts": 3}, Classes: 2, Breaks: 1},
 	{Kind: "apgd-dlr", Parameters: given{"restarts": 5}, Classes: 3, Breaks: 1},
 	{Kind: "apgd-dlr", Parameters: given{"loss": "margin", "restarts": 5}, Classes: 2, Breaks: 1},
-	{Kind: "apgd-t", Parameters: given{"restarts": 5}, Breaks: 1},
+	{Kind: "apgd-t", Parameters: given{"restarts": 3}, Breaks: 1},
 	{Kind: "apgd-t", Parameters: given{"loss": "ce-targeted", "steps": 30}, Breaks: 1,
 		Reach: [4]float64{1.3, 1.4, 1.6}}, // its maximum is not the point furthest beyond the target's boundary
-	{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "restarts": 5}, Classes: 3, Breaks: 1},
+	{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "restarts": 3}, Classes: 3, Breaks: 1},
 	{Kind: "fab", Parameters: given{"steps": 30}, Breaks: 1, Exact: true, Seedless: true},
 	{Kind: "fab-t", Parameters: given{"steps": 40}, Breaks: 1, Exact: true, Seedless: true},
 	{Kind: "fab-t", Parameters: given{"steps": 40}, Component: true, Breaks: 1, Seedless: true},
@@ -62,7 +62,7 @@ var conforming = []row{
 		Reach: [4]float64{1.35, 1.35, 1.35}},
 	{Kind: "sigma-zero", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
 		Reach: [4]float64{L0: 1.5}},
-	{Kind: "hop-skip-jump", Parameters: given{"queries": 4000}, Classes: 2, Breaks: 0.9, Reach: [4]float64{2, 1.3}},
+	{Kind: "hop-skip-jump", Parameters: given{"queries": 2000}, Classes: 2, Breaks: 0.9, Reach: [4]float64{2, 1.3}},
 	{Kind: "rays", Parameters: given{"queries": 1500}, Classes: 2, Breaks: 0.9, Seedless: true, Reach: [4]float64{1.3}},
 }
 

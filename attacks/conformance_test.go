@@ -33,7 +33,7 @@ func conform(t *testing.T, row row) {
 				limit, spread = 0.3, 0.5
 			}
 			linear := newLinear(shape, classes, 7, limit)
-			images := imagesNear(linear, 60, spread, 8)
+			images := imagesNear(linear, 30, spread, 8)
 			var distances []float64
 			for _, im := range images {
 				distances = append(distances, linear.distance(norm, im.Pixels, im.Label))
@@ -47,7 +47,7 @@ func conform(t *testing.T, row row) {
 			checkReach(t, made, norm, classes, cmp.Or(row.Reach[norm], 1.01), row.Exact)
 
 			two := newLinear(shape, 2, 13, limit)
-			pair := imagesNear(two, 20, spread, 14)
+			pair := imagesNear(two, 10, spread, 14)
 			distances = nil
 			for k, im := range pair {
 				distances = append(distances, two.distance(norm, im.Pixels, im.Label))
@@ -58,7 +58,7 @@ func conform(t *testing.T, row row) {
 			checkVerdicts(t, made(epsilon), two.masked(), pair, distances, clearly, row.Breaks)
 
 			mlp := randomMLP(shape, 20, classes, 9)
-			images = imagesNear(mlp, 8, 0.5, 10) // up to 0 and 1
+			images = imagesNear(mlp, 4, 0.5, 10) // up to 0 and 1
 			small, large := [...]float64{1e-3, 1e-3, 1e-3, 1}[norm], [...]float64{0.08, 0.8, 4, 20}[norm]
 			for _, epsilon := range []float64{small, large} {
 				full := made(epsilon)
@@ -140,7 +140,7 @@ func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 	t.Helper()
 	linear := newLinear(shape, classes, 11, 1)
 	tried := 0
-	for _, im := range imagesNear(linear, 40, 0.1, 12) {
+	for _, im := range imagesNear(linear, 20, 0.1, 12) {
 		exact := linear.distance(norm, im.Pixels, im.Label)
 		if exact < 0.005 { // float32 logits don't place the boundary well enough
 			continue
@@ -162,7 +162,7 @@ func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 			}
 		}
 	}
-	if tried < 8 {
+	if tried < 4 {
 		t.Fatalf("only %d images to try", tried)
 	}
 }

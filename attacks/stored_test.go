@@ -16,7 +16,7 @@ import (
 func TestStored(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)
-	images := imagesNear(o, 30, 0.5, 10)
+	images := imagesNear(o, 18, 0.5, 10)
 	for _, im := range images {
 		for i, v := range im.Pixels {
 			im.Pixels[i] = float32(math.Round(255*float64(v))) / 255
@@ -201,7 +201,7 @@ func TestStoredQueries(t *testing.T) {
 						t.Errorf("%s, %s, %d queries: promises %d and %d passes", pixels, kind, queries, f, b)
 					}
 					found, nearer := 0, 0
-					for _, im := range imagesNear(o, 12, 0.5, 10) {
+					for _, im := range imagesNear(o, 18, 0.5, 10) {
 						before, _ := o.passes()
 						res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
 						after, _ := o.passes()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/figure/chart"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -40,8 +42,10 @@ func (b builtIn) Open(name string) (fs.File, error) {
 	return b.FS.Open(name)
 }
 
-// Tests run in the repository's folder, as a user does.
+// Tests run in the repository's folder, as a user does. Their pictures are coarse, and their garbage is collected
+// rarely: both take a third of the time otherwise.
 func TestMain(m *testing.M) {
+	chart.DPI = 30
 	if inherited := os.Getenv(asProgram); inherited != "" {
 		os.Exit(Main(builtIn{os.DirFS(inherited)}))
 	}
@@ -54,6 +58,7 @@ func TestMain(m *testing.M) {
 	}
 	repository = builtIn{os.DirFS(root)}
 	theories.of, runTheory = map[uint64]*theory.Result{}, sharedTheory
+	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
 

@@ -37,15 +37,17 @@ const bounded = "(assert (and (>= X_0 0.4) (<= X_0 0.6) (>= X_1 0.4) (<= X_1 0.6
 const declaredXY = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const X_2 Real)" +
 	"(declare-const Y_0 Real)(declare-const Y_1 Real)\n"
 
-// repeated returns a text many times over, packed.
+// repeated returns a text many times over, packed: as so many members of one file, each of up to 1 MB.
 func repeated(text string, times int) []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	for range times {
-		_, _ = io.WriteString(w, text)
+	together := min(times, max(1, 1<<20/len(text)))
+	pack := func(times int) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, strings.Repeat(text, times))
+		_ = w.Close()
+		return b.Bytes()
 	}
-	_ = w.Close()
-	return b.Bytes()
+	return append(bytes.Repeat(pack(together), times/together), pack(times%together)...)
 }
 
 // hostileProperties are larger than they look. harness/vnnlib has those that are only wrong.

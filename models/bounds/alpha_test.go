@@ -99,7 +99,7 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 // and optimised slopes prove no fewer.
 func TestCertifiedImages(t *testing.T) {
 	n, image := resNet2B(t), realImages(t)
-	images := 5
+	images := 2
 	if testinput.Large() {
 		images = 200
 	}

@@ -62,10 +62,10 @@ var inf = math.Inf(1)
 // narrow and wide are radii of balls, by their norms.
 var narrow, wide = map[float64]float64{inf: 0.03, 2: 0.25, 1: 1.2}, map[float64]float64{inf: 0.1, 2: 0.8, 1: 4}
 
-// balls yields six balls in [0, 1] around random images, two in each norm.
-func balls(n *Network, rng *rand.Rand, radii map[float64]float64) iter.Seq2[int, Region] {
+// balls yields balls in [0, 1] around random images, one in each norm in turn.
+func balls(n *Network, rng *rand.Rand, radii map[float64]float64, count int) iter.Seq2[int, Region] {
 	return func(yield func(int, Region) bool) {
-		for trial := range 6 {
+		for trial := range count {
 			p := []float64{inf, 2, 1}[trial%3]
 			if !yield(trial, Ball(uniform(rng, n.size(n.input)), p, radii[p], 0, 1)) {
 				return

@@ -18,7 +18,7 @@ func TestRefine(t *testing.T) {
 		run := observed(t, n)
 		rng := rand.New(rand.NewPCG(41, 42))
 		tighter, all := 0, 0
-		for _, region := range balls(n, rng, wide) {
+		for _, region := range balls(n, rng, wide, 3) {
 			root := must.Get(n.Root(t.Context(), region))(t)
 			refined := must.Get(root.refine(t.Context()))(t)
 			out := run(region, rng, 400)
@@ -64,9 +64,16 @@ func TestLongBranchingRefines(t *testing.T) {
 		if b.Least() > 0 {
 			continue
 		}
+		early := root.refined
 		_, proven, err := root.Branch(within, rows[i*k:(i+1)*k], []float64{0}, 1, &count)
 		if !proven || err != nil {
 			t.Fatalf("row %d: proven %v, %v", i, proven, err)
+		}
+		if early != nil { // and a row has taken it
+			if root.refined != early {
+				t.Error("it was refined twice")
+			}
+			break
 		}
 	}
 	t.Logf("%d parts", count.Examined.Load())

@@ -64,7 +64,7 @@ func TestSumsLeaveInt32(t *testing.T) {
 			region := Region{Lower: gray(0.95), Upper: gray(1)}
 			root := must.Get(n.Root(t.Context(), region))(t)
 			for r := range 2 {
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				_, proven, err := root.Branch(ctx, rows[3*r:3*r+3], []float64{0}, 1, nil)
 				if cancel(); ctx.Err() == nil {
 					must.Do(t, err)

@@ -217,11 +217,12 @@ func (p Pen) Sample(l Look, x, y, w vg.Length) {
 
 const PanelTitle = vg.Length(18)
 
-const dpi = 300
+// DPI is the resolution of PNG files. Tests of programs that write many, and look at none, lower it.
+var DPI = 300
 
-// WritePNG writes the sheet in the light theme, at 300 dpi.
+// WritePNG writes the sheet in the light theme.
 func (s Sheet) WritePNG(w io.Writer) error {
-	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.Size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
+	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.Size()), vgimg.UseDPI(DPI), vgimg.UseBackgroundColor(color.White))}
 	s.draw(c, light)
 	var buf bytes.Buffer
 	if err := png.Encode(&buf, paletted(c.Image())); err != nil {
@@ -295,7 +296,7 @@ func apart(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
 // withResolution adds the pHYs chunk, so that the image prints at its size. The chunk follows the signature (8 bytes)
 // and the header chunk (25 bytes).
 func withResolution(png []byte) []byte {
-	const perMetre = dpi * 10000 / 254
+	perMetre := uint32(DPI) * 10000 / 254
 	chunk := binary.BigEndian.AppendUint32(nil, 9)
 	chunk = append(chunk, "pHYs"...)
 	chunk = binary.BigEndian.AppendUint32(chunk, perMetre)
