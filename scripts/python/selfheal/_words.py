@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from ._errors import SelfhealError
 
+NORMS = {"Linf": "linf", "L2": "l2", "L1": "l1", "L0": "l0"}  # the program's names of norms
+
 # Words of the config that _api.one writes, and of the flags that it gives.
 WORDS = (
     (r"\S*config\.json:\d+:\d+: ", ""),
