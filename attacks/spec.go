@@ -364,11 +364,10 @@ func ByScores() []string {
 
 // blind reports whether the attack asks for answers alone.
 func (s Spec) blind() bool {
-	if s.labels || s.proves || s.start == nil {
-		return s.labels
-	}
-	_, backward := s.start(common{Norm: s.In()[0]}).Passes(2)
-	return backward == 0
+	const classes = 10
+	r, err := Setup{Kind: s.Kind, Norm: s.In()[0]}.Make(1, classes)
+	_, backward := r.Passes(classes)
+	return s.labels || !s.proves && err == nil && backward == 0
 }
 
 // Traits say of a kind of attack, to other programs, which arguments it takes and what it needs.
