@@ -66,8 +66,8 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		case err != nil:
 			return fmt.Errorf("model %s: %w", m.Name, err)
 		case labels != f.Labels || !labels && per != f.Classes:
-			return fmt.Errorf("model %s: the function answers in another form than before: %d values an image", m.Name,
-				per)
+			return fmt.Errorf("model %s: the function answers with %d values an image now, and with %d at first",
+				m.Name, form(labels, per), form(f.Labels, f.Classes))
 		case !labels:
 			copy(y, z)
 			return nil
@@ -82,6 +82,14 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		return nil
 	}
 	return f, nil
+}
+
+// form returns the number of values that a function gives for an image: a label alone, or one for each class.
+func form(labels bool, classes int) int {
+	if labels {
+		return 1
+	}
+	return classes
 }
 
 // openFunction opens a model that is a function.

@@ -178,7 +178,7 @@ def radius(eps: Any) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if not 0 < value < math.inf:
-        raise UsageError(f"eps must be a number above 0, such as 8 / 255, or several, not {eps!r}")
+        raise UsageError(f"eps must be a number above 0, such as 8 / 255, not {eps!r}")
     return value
 
 
@@ -370,11 +370,11 @@ def named_norm(version: str, norm: str | None, known: Sequence[str]) -> str:
     """The program's name of a norm, by default the first of those that an attack exists in."""
     if norm is None:
         return known[0]
+    own = [ours for ours, its in _words.NORMS.items() if its in known]
     name = _words.NORMS.get(norm, norm)
     if name not in _words.NORMS.values():
-        raise UsageError(_words.one_of("norm", norm, _words.NORMS))
+        raise UsageError(_words.one_of("norm", norm, own))
     if name not in known:
-        own = [ours for ours, its in _words.NORMS.items() if its in known]
         raise UsageError(f"{version} exists only in {', '.join(own)}, not in {norm}")
     return name
 

@@ -157,6 +157,8 @@ def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None, n
         labels = np.array([known.index(label) for label in labels])
     if not np.issubdtype(labels.dtype, np.integer):
         help = ", or names with classes=" if labels.dtype.kind in "UO" else ": pass y.astype(int)"
+        if name != "y" and labels.dtype.kind not in "UO":
+            help = ", or scores [N, classes]"
         raise UsageError(f"{what}, not of {labels.dtype}{help}")
     if labels.min() < 0:
         raise UsageError(f"{name} has the label {labels.min()}; labels are whole numbers from 0 up")
