@@ -66,16 +66,16 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		case err != nil:
 			return fmt.Errorf("model %s: %w", m.Name, err)
 		case labels != f.Labels || !labels && per != f.Classes:
-			return fmt.Errorf("model %s: the function answers with %d values an image now, and with %d at first",
-				m.Name, form(labels, per), form(f.Labels, f.Classes))
+			return Wrong(fmt.Errorf("model %s: the function answers with %d values an image now, and with %d at first",
+				m.Name, form(labels, per), form(f.Labels, f.Classes)))
 		case !labels:
 			copy(y, z)
 			return nil
 		}
 		for i, class := range z {
 			if int(class) >= f.Classes {
-				return fmt.Errorf("model %s: the function answers class %d, but classes says there are %d", m.Name,
-					int(class), f.Classes)
+				return Wrong(fmt.Errorf("model %s: the function answers class %d, and %d classes are known; say how many "+
+					"there are by classes", m.Name, int(class), f.Classes))
 			}
 			y[i*f.Classes+int(class)] = 1
 		}

@@ -19,6 +19,8 @@ WORDS = (
     (r"suite attack: dataset data and model \S+: the images have", "x has"),
     (r"suite attack(: dataset data and model \S+: |, |: )", ""),
     (r"model \S+: (?=the function )", ""),
+    (r"^(\S+, image \d+: )?(?=the function answers )", ""),
+    (r"say how many there are by classes$", "pass how many there are as classes="),
     (r"dataset data: data set data\.csv \(csv\): ", ""),
     (r'attacks\.\S+ lacks the key "(\w+)"', r'parameters lack "\1"'),
     (r"dataset data: data set data\.npz \(npz\): its array (\w): label (\d+)", r"\1: the label of image \2"),
@@ -38,7 +40,7 @@ WORDS = (
     (r"--scale 255\b", "mean=0, std=1 / 255"),
     (r"--scale 1\b", "no mean="),
     (r"give the flags of one, or more images", "give one instead of mean='auto', or more images"),
-    (r"; --resize .*makes them fit", "; resize x before the call"),
+    (r"; --resize .*makes them fit", "; resize x before the call, or files by resize= and crop="),
     (r", or choose another output by output_name", ""),
 )
 
