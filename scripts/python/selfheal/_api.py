@@ -324,8 +324,8 @@ def written(
         path = _network.write(model, images, inputs)
         if path.name != _network.FUNCTION:
             return path, None
-    except UsageError:
-        if not _network.is_module(model) or not kinds()[attack["kind"]].get("blind"):
+    except _network.NotExported:
+        if not kinds()[attack["kind"]].get("blind"):
             raise
         import torch
 

@@ -26,6 +26,10 @@ CHECKED = 16  # images on which an exported network must answer as the module do
 TOLERANCE = 1e-3  # largest difference of logits, as a share of their largest absolute value
 
 
+class NotExported(UsageError):
+    """A module that no exporter takes."""
+
+
 def is_module(value: object) -> bool:
     """Whether a value is of a kind named torch.nn.Module, without importing PyTorch."""
     return any(f"{c.__module__}.{c.__qualname__}" == "torch.nn.modules.module.Module" for c in type(value).__mro__)
@@ -120,7 +124,7 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
     finally:
         for part, mode in training:
             part.training = mode
-    raise UsageError(f"the module cannot be exported: {'; '.join(problems)}")
+    raise NotExported(f"the module cannot be exported: {'; '.join(problems)}")
 
 
 def compare(own: npt.NDArray[np.float32], exported: npt.NDArray[np.float32]) -> None:
