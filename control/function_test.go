@@ -16,7 +16,8 @@ func TestNewFunction(t *testing.T) {
 	pool := ort.NewPool(2, 4)
 	defer pool.Close()
 	failure := errors.New("no answer")
-	f := Function{Shape: attacks.Shape{C: 1, H: 1, W: 2}, Classes: 3, ID: "me", Answer: func(x, y []float32, n int) error {
+	f := Function{Shape: attacks.Shape{C: 1, H: 1, W: 2}, Classes: 3, ID: "me"}
+	f.Answer = func(x, y []float32, n int) error {
 		if len(x) != 2*n || len(y) != 3*n || n > 4 {
 			return fmt.Errorf("%d values for %d of %d", len(y), len(x), n)
 		}
@@ -27,7 +28,7 @@ func TestNewFunction(t *testing.T) {
 			y[3*i], y[3*i+2] = x[2*i], x[2*i+1]
 		}
 		return nil
-	}}
+	}
 	n := must.Get(NewFunction(pool, "f", f))(t)
 	defer n.Close()
 	must.Do(t, n.Ready())

@@ -74,8 +74,8 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		}
 		for i, class := range z {
 			if int(class) >= f.Classes {
-				return Wrong(fmt.Errorf("model %s: the function answers class %d, and %d classes are known; say how many "+
-					"there are by classes", m.Name, int(class), f.Classes))
+				return Wrong(fmt.Errorf("model %s: the function answers class %d, and %d classes are known; say how "+
+					"many there are by classes", m.Name, int(class), f.Classes))
 			}
 			y[i*f.Classes+int(class)] = 1
 		}

@@ -28,7 +28,7 @@ type asker struct {
 	err error // what ended the conversation
 }
 
-// asks lets a config's models be functions. What the command prints goes nowhere from now on.
+// asks lets a config's models be functions. From now on, nothing that the command prints is written.
 func (g *globals) asks(c *cobra.Command, cfg *config.Config) {
 	a := &asker{in: bufio.NewReader(c.InOrStdin()), out: terminal.Raw(c.OutOrStdout())}
 	c.SetOut(io.Discard)

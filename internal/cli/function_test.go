@@ -116,28 +116,30 @@ func TestFunction(t *testing.T) {
 // TestFunctionFaults gives answers that are none: each ends the run with a line.
 func TestFunctionFaults(t *testing.T) {
 	zeros := func(n int) []float32 { return make([]float32, n) }
+	ten := func(n int) []byte { return answerOf(n, 10, zeros(10*n)...) }
+	const attack = `{"kind": "spatial"}`
 	asked := 0
 	for _, test := range []struct {
 		attack string
 		answer func(n int) []byte
 		want   string
 	}{
-		{`{"kind": "spatial"}`, func(int) []byte { return nil }, "the program that answers for the function has ended: EOF"},
-		{`{"kind": "spatial"}`, func(n int) []byte { return answerOf(n, 10)[:6] }, "has ended: unexpected EOF"},
-		{`{"kind": "spatial"}`, func(n int) []byte { return answerOf(n+1, 10, zeros(10*n+10)...) },
+		{attack, func(int) []byte { return nil }, "the program that answers for the function has ended: EOF"},
+		{attack, func(n int) []byte { return answerOf(n, 10)[:6] }, "has ended: unexpected EOF"},
+		{attack, func(n int) []byte { return answerOf(n+1, 10, zeros(10*n+10)...) },
 			"it answers 17 images by 10 values each, where 16 were asked"},
-		{`{"kind": "spatial"}`, func(n int) []byte { return answerOf(n, 1<<30) }, "by 1073741824 values each"},
-		{`{"kind": "spatial"}`, func(n int) []byte { return answerOf(n, 1, zeros(n)...) }, "a classifier has 2 to"},
-		{`{"kind": "spatial"}`, func(n int) []byte { return answerOf(n, 0, append(zeros(n-1), -1)...) }, "labels below 0"},
-		{`{"kind": "spatial"}`, func(n int) []byte {
+		{attack, func(n int) []byte { return answerOf(n, 1<<30) }, "by 1073741824 values each"},
+		{attack, func(n int) []byte { return answerOf(n, 1, zeros(n)...) }, "a classifier has 2 to"},
+		{attack, func(n int) []byte { return answerOf(n, 0, append(zeros(n-1), -1)...) }, "labels below 0"},
+		{attack, func(n int) []byte {
 			if asked++; asked > 1 {
 				return answerOf(n, 12, zeros(12*n)...)
 			}
-			return answerOf(n, 10, zeros(10*n)...)
+			return ten(n)
 		}, "model f: the function answers with 12 values an image now, and with 10 at first"},
-		{`{"kind": "pgd", "norm": "linf", "epsilon": 0.1}`, func(n int) []byte { return answerOf(n, 10, zeros(10*n)...) },
+		{`{"kind": "pgd", "norm": "linf", "epsilon": 0.1}`, ten,
 			"model f is a function, which has no gradients, and attack a takes them; take square, hop-skip-jump, rays"},
-		{`{"kind": "bracket", "norm": "linf"}`, func(n int) []byte { return answerOf(n, 10, zeros(10*n)...) },
+		{`{"kind": "bracket", "norm": "linf"}`, ten,
 			"model f is a function, which has no gradients"},
 	} {
 		_, said, code := answering(t, test.attack, func(n int, _ []float32) []byte { return test.answer(n) })

@@ -139,7 +139,9 @@ func (f *runFlags) kept(c *cobra.Command) (inputs string, command []string) {
 			command[i] = flag + filepath.Join(f.out, folder.InputFolder, filepath.Base(f.config))
 		}
 	}
-	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool { return arg == "--"+keepInputs || arg == "--"+function })
+	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool {
+		return arg == "--"+keepInputs || arg == "--"+function
+	})
 }
 
 // loadConfig reads the config at path, otherwise the working folder's, otherwise the bundled one.

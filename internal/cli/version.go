@@ -75,7 +75,8 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 
 func readVersion(c *cobra.Command, g *globals) (version, error) {
 	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Attacks: attacks.AllTraits(), Config: config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
+		Attacks: attacks.AllTraits(),
+		Config:  config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.built(info)
 	}

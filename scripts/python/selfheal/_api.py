@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _arrays, _folders, _function, _network, _program, _words
 from ._errors import SelfhealError, UsageError, brief
-from ._results import Certificates, Result, Run
+from ._results import Certificates, OneAttack, Result, Run
 
 if TYPE_CHECKING:
     from ._arrays import Classes
@@ -37,7 +37,7 @@ CHECK_CODES = (0, 1, 2)  # pass, fail, inconclusive
 Progress = bool | Callable[[dict[str, Any]], None]
 Normal = float | Sequence[float] | str | None
 R = TypeVar("R", bound=Run)
-A = TypeVar("A", Result, Certificates)
+A = TypeVar("A", bound=OneAttack)
 
 
 @brief
@@ -74,8 +74,8 @@ def attack(
     version is one of AutoAttack ("standard", "plus", "rand", "quick", or "custom" with parameters={"components":
     ["apgd-ce", …]}) or another attack's or certificate's name, as the command's --attack has it ("pgd", "fmn",
     "spatial", "patch", "corruption", "smoothing", "bounds", …); parameters are its own: {"steps": 40}. A perturbation
-    has at most the norm ("Linf", the default, "L2", "L1", "L0") eps in [0, 1] pixels; eps may be several. An attack that
-    looks for the smallest perturbation needs no eps, and spatial, patch and corruption take neither.
+    has at most the norm ("Linf", the default, "L2", "L1", "L0") eps in [0, 1] pixels; eps may be several. An attack
+    that looks for the smallest perturbation needs no eps, and spatial, patch and corruption take neither.
 
     With strength "verdict" an attack ends at an image's first success, as the command does; "full" makes the strongest
     images that it can, for many times the passes and the same verdicts.
@@ -102,7 +102,7 @@ def attack(
         probabilities=probabilities,
         parameters=parameters,
     )
-    kind = Certificates if kinds().get(version, {}).get("proves") else Result
+    kind: type[OneAttack] = Certificates if kinds().get(version, {}).get("proves") else Result
     return one(model, x, y, config, batch, workers, out, progress, kind, classes=classes, resize=resize, crop=crop)
 
 
@@ -146,14 +146,14 @@ def attack_of(
             raise UsageError(f"{version} needs eps, such as eps=8 / 255")
     elif norm is not None or eps is not None:
         raise UsageError(f"{version} has no norm and no eps: leave {'norm' if norm is not None else 'eps'}= out")
-    config = {
+    config: dict[str, Any] = {
         "seed": seed,
         "model": network_of(mean, std, probabilities),
         "attacks": {name: {**setup, **(parameters or {})}},
     }
-    return config if traits.get("proves") else {
-        **config, "save_adversarial": True, "verdict_only": strength == "verdict"
-    }
+    if not traits.get("proves"):
+        config.update(save_adversarial=True, verdict_only=strength == "verdict")
+    return config
 
 
 @functools.cache
@@ -324,7 +324,7 @@ def written(
         path = _network.write(model, images, inputs)
         if path.name != _network.FUNCTION:
             return path, None
-    except _network.NotExported:
+    except _network.ExportError:
         if not kinds()[attack["kind"]].get("blind"):
             raise
         import torch

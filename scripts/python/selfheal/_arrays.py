@@ -71,8 +71,9 @@ def files(x: Any) -> list[pathlib.Path] | None:
 
 def example(paths: Sequence[pathlib.Path], resize: int | None, crop: int | None) -> Images:
     """Noise of the size that files of images have when they are resized and cropped, in colours."""
-    sides = (crop, crop)
-    if crop is None:
+    if crop is not None:
+        sides: tuple[int, ...] = (crop, crop)
+    else:
         if importlib.util.find_spec("PIL") is None:
             raise UsageError("the size of the files' images is read by pillow, which is not installed: pass crop=")
         from PIL import Image

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ CHECKED = 16  # images on which an exported network must answer as the module do
 TOLERANCE = 1e-3  # largest difference of logits, as a share of their largest absolute value
 
 
-class NotExported(UsageError):
+class ExportError(UsageError):
     """A module that no exporter takes."""
 
 
@@ -65,7 +65,7 @@ def write(network: Network, images: npt.NDArray[np.float32], folder: pathlib.Pat
     elif (serialize := getattr(network, "SerializeToString", None)) is not None:
         path.write_bytes(serialize())
     elif is_module(network):
-        export(network, images, path)
+        export(cast("torch.nn.Module", network), images, path)
     elif callable(network) and not isinstance(network, type):
         path = folder / FUNCTION
         path.write_text(f"{name(network)}, a function of a Python that has ended\n", encoding="utf-8")
@@ -124,7 +124,7 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
     finally:
         for part, mode in training:
             part.training = mode
-    raise NotExported(f"the module cannot be exported: {'; '.join(problems)}")
+    raise ExportError(f"the module cannot be exported: {'; '.join(problems)}")
 
 
 def compare(own: npt.NDArray[np.float32], exported: npt.NDArray[np.float32]) -> None:

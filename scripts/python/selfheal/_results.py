@@ -25,7 +25,7 @@ from ._errors import UsageError
 if TYPE_CHECKING:
     import pandas
 
-O = TypeVar("O", bound="_OneAttack")
+S = TypeVar("S", bound="OneAttack")
 NONE = "none"  # the program's name for clean images, and for no control
 OTHER_NAMES = {"eps": "epsilon", "control": "defense"}  # of cells' fields, in calls
 IDENTITY = ("suite", "dataset", "model", "defense", "mode", "attack", "epsilon", "source")
@@ -200,7 +200,7 @@ def _failures(cell: dict[str, Any]) -> str:
     return ""
 
 
-class _OneAttack(Run):
+class OneAttack(Run):
     """One network, clean and under one attack or certificate: in one cell, or in several for lists of eps, sides of
     patches or corruptions. Then numbers have a value for each cell, arrays have a first axis for them, and each is
     the list of these results one by one."""
@@ -222,7 +222,7 @@ class _OneAttack(Run):
         return values[0] if len(values) == 1 else np.array(values)
 
     @property
-    def each(self: O) -> list[O]:
+    def each(self: S) -> list[S]:
         """A result for each cell, in the order of the cells."""
         views = []
         for cell in self._own:
@@ -312,7 +312,7 @@ def _name(cell: dict[str, Any]) -> str:
     return str(cell["attack"]).partition(":")[2]
 
 
-class Result(_OneAttack):
+class Result(OneAttack):
     """One network under an attack."""
 
     @functools.cached_property
@@ -342,7 +342,7 @@ class Result(_OneAttack):
         return steps[0] if len(steps) == 1 else steps
 
 
-class Certificates(_OneAttack):
+class Certificates(OneAttack):
     """One network's certificates: an image's verdict is 1 where no attack within eps can break it."""
 
     @property
@@ -357,7 +357,7 @@ class Certificates(_OneAttack):
 
     @property
     def broken(self) -> npt.NDArray[np.float64]:
-        """For each image the smallest norm by which a bracket's attacks have broken it, infinite where none has: [N]."""
+        """For each image the smallest norm by which a bracket's attacks broke it, infinite where none did: [N]."""
         return np.nan_to_num(self._recorded("broken"), nan=np.inf, posinf=np.inf)
 
     def certified_accuracy(self, radius: float) -> float:

@@ -131,7 +131,7 @@ def test_functions_of_tensors(tensors):
     with torch.no_grad():
         answers = module(torch.from_numpy(found.adversarial)).argmax(dim=1)
     assert list((answers == y).int()) == list(found.verdicts)
-    with pytest.raises(selfheal.UsageError, match="the module cannot be exported: torchscript: .*only plain tensors"):
+    with pytest.raises(selfheal.UsageError, match=r"the module cannot be exported: torchscript: .*only plain tensors"):
         selfheal.attack(closed, x, y, eps=2 / 255, progress=False)
     with pytest.raises(selfheal.UsageError, match="the module fails on images of shape"):
         selfheal.attack(closed, x[:, :2], y, **options)
