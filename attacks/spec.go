@@ -357,6 +357,42 @@ func ByLabels() (all []string) {
 	return lists.Map(labels, func(s Spec) string { return s.Kind })
 }
 
+// ByScores returns the kinds that take no gradients: those that see classes alone, and those that see scores too.
+func ByScores() []string {
+	return lists.Map(lists.Only(Specs, Spec.blind), func(s Spec) string { return s.Kind })
+}
+
+// blind reports whether the attack asks for answers alone.
+func (s Spec) blind() bool {
+	const classes = 10
+	r, err := Setup{Kind: s.Kind, Norm: s.In()[0]}.Make(1, classes)
+	_, backward := r.Passes(classes)
+	return s.labels || !s.proves && err == nil && backward == 0
+}
+
+// Traits say of a kind of attack, to other programs, which arguments it takes and what it needs.
+type Traits struct {
+	Kind      string   `json:"kind"`
+	Versions  []string `json:"versions,omitempty"`
+	Norms     []string `json:"norms,omitempty"` // none: it takes neither norm nor epsilon
+	Minimises bool     `json:"minimises,omitempty"`
+	Proves    bool     `json:"proves,omitempty"`
+	Blind     bool     `json:"blind,omitempty"` // it takes no gradients
+}
+
+// AllTraits returns the traits of each kind and of corruptions.
+func AllTraits() []Traits {
+	all := lists.Map(Specs, func(s Spec) Traits {
+		t := Traits{Kind: s.Kind, Minimises: s.minimises, Proves: s.proves, Blind: s.blind(),
+			Versions: lists.Map(s.Versions, func(v Version) string { return v.Name })}
+		if !s.free {
+			t.Norms = lists.Map(s.In(), Norm.String)
+		}
+		return t
+	})
+	return append(all, Traits{Kind: CorruptionKind, Blind: true})
+}
+
 // ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
 // recipe from an old file that names no version of AutoAttack has the default one.
 func ShortNames() map[string]string {

@@ -84,6 +84,9 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 	if h, ok := l.heads[loss]; ok {
 		return h, nil
 	}
+	if l.net.Opaque() {
+		return h, errOpaque
+	}
 	all := []attacks.Loss{loss}
 	derive := func() (*onnx.Graph, error) { return grad.Loss(l.fast, loss.String(), l.detours...) }
 	if l.net.Parameters >= manyWeights && grad.Fits(loss.String(), l.given) == nil {

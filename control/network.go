@@ -42,9 +42,10 @@ type Network struct {
 	shape    attacks.Shape
 	classes  int
 	*losses
-	file      File    // nil if the opened network answers
-	lent      bool    // another network owns the file and closes it
-	unrounded *losses // of the network without rounding, for a file that rounds
+	file      File      // nil if the opened network answers
+	lent      bool      // another network owns the file and closes it
+	unrounded *losses   // of the network without rounding, for a file that rounds
+	function  *Function // nil unless the network is one
 	voting
 
 	compiling sync.Mutex
@@ -122,7 +123,8 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 // before the network.
 func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
-		ID: n.ID, pool: n.pool, direct: direct, attacked: true, shape: n.shape, classes: n.classes, voting: n.voting}
+		ID: n.ID, pool: n.pool, direct: direct || n.Opaque(), attacked: true, shape: n.shape, classes: n.classes,
+		voting: n.voting, function: n.function}
 	if a.fast, err = a.rewrite(n.Graph); err != nil {
 		return nil, err
 	}
@@ -146,7 +148,11 @@ func (n *Network) Ready() error {
 func (n *Network) program() (_ *ort.Program, err error) {
 	n.compiling.Lock()
 	defer n.compiling.Unlock()
-	if n.forward == nil {
+	switch {
+	case n.forward != nil:
+	case n.Opaque():
+		n.forward, err = n.answering()
+	default:
 		n.forward, err = n.compile(n.fast)
 	}
 	return n.forward, err

@@ -41,6 +41,9 @@ type Config struct {
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
+	// Function asks the function that a model stands for about images of a shape [N, C, H, W]; nil if there is none to
+	// ask. The answers are logits, as many of each image, or labels, one of each.
+	Function func(x []float32, shape [4]int) (answers []float32, labels bool, err error) `json:"-"`
 }
 
 // Load reads the config at path. Each of sets is a --set argument ("attacks.NAME.key=value"), applied before anything

@@ -22,7 +22,8 @@ var orNone = setting.Interval{Max: math.MaxInt32}
 // of returns the value of a setting, an int, float64, bool or string. to stores it.
 func of(s setting.Setting, to func(v any)) value {
 	decode := func(d *decoder, n *node, where string) {
-		text := n.quoted && s.Type != setting.Choice && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
+		plain := s.Type != setting.Choice && s.Type != setting.Time // a text may be in quotes
+		text := n.quoted && plain && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
 		v, err := s.Read(n.text)
 		if n.kind != scalarNode || text || err != nil {
 			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Wanted(n.text), n.describe(),

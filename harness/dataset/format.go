@@ -85,6 +85,10 @@ var Table = []Format{
 		"Columns `image` or `img`, image files or structs with such as `bytes`, and `label` or `fine_label`",
 		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", is: isParquet, open: openParquet,
 		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
+	{Name: "csv", Doc: "a CSV file with a line for each image: its file, PNG, JPEG or WebP, relative to the list, " +
+		"and its label or its class's name; the first line may be `file,label`",
+		Ext: ".csv", open: openList,
+		Needs: "a CSV file of image files and their labels"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG, JPEG or WebP files, or a folder of such for each " +
 		"split",
 		Layout: "any other folder", ByClass: true, is: isFolder, open: openFolder,

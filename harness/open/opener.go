@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -123,6 +124,9 @@ func (o *Opener) Network(m *config.Model, images string) (*control.Network, erro
 
 // NetworkOn is [Opener.Network] on another pool.
 func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*control.Network, error) {
+	if path.Ext(m.Path) == FunctionExt {
+		return o.openFunction(pool, m, images)
+	}
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -179,15 +183,20 @@ func (o *Opener) imageSize(m *config.Model, name string) (shape [3]int, err erro
 	if o.size != nil {
 		return o.size()
 	}
+	if name = o.scoredWith(m, name); o.Config.Dataset(name) == nil {
+		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
+	}
+	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
+}
+
+// scoredWith returns the name of a data set or, if that is "", of the one that a model's first suite scores.
+func (o *Opener) scoredWith(m *config.Model, name string) string {
 	for _, s := range o.Config.Suites {
 		if name == "" && slices.Contains(s.Models, m.Name) {
 			name = s.Dataset
 		}
 	}
-	if o.Config.Dataset(name) == nil {
-		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
-	}
-	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
+	return name
 }
 
 // Identified returns the model's description for results, from the config and its file's hash.
@@ -215,6 +224,11 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s gives labels alone, and attack %s sees more; take %s", net.Name, t.Name(),
 			strings.Join(append(attacks.ByLabels(), attacks.CorruptionKind), ", "))
 	}
+	if proof := recipe.Certificate; net.Opaque() &&
+		(takesGradients(recipe, net.Classes()) || proof != nil && !recipe.Labels) {
+		return recipe, fmt.Errorf("model %s is a function, which has no gradients, and attack %s takes them; take %s",
+			net.Name, t.Name(), strings.Join(append(attacks.ByScores(), attacks.CorruptionKind), ", "))
+	}
 	if takesGradients(recipe, net.Classes()) {
 		if err := net.Prepare(attacks.CrossEntropy); err != nil {
 			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
@@ -241,6 +255,14 @@ func (o *Opener) Identify(held *result.File) error {
 	}
 	for i := range o.Config.Models {
 		m := &o.Config.Models[i]
+		if path.Ext(m.Path) == FunctionExt {
+			f, err := o.function(m, "")
+			if err != nil {
+				return fmt.Errorf("model %s: %w", m.Name, err)
+			}
+			o.Record.Models[m.Name] = Identified(m, f.ID)
+			continue
+		}
 		file, err := ReadModel(o.Config.Files, m.Path)
 		if err != nil {
 			return fmt.Errorf("model %s: %w", m.Name, err)

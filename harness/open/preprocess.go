@@ -27,7 +27,7 @@ type Preprocessing struct {
 // come before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
-	if n.Graph.Levels { // uint8 is interpreted in only one way
+	if n.Graph.Levels || n.Opaque() { // uint8 and functions are asked in only one way
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},

@@ -93,6 +93,7 @@ var kinds = []kind{
 		func(e SeedFailed) string { return e.Error }),
 	row(info, "solver studied", "a solver study has followed one solver", SolverStudied.line),
 	row(info, "run finished", "results and reports are written", untold[RunFinished]), // the tables are printed
+	row(info, "answered", "the lines that close the output: the numbers that most people want", untold[Answered]),
 	row(warn, "fit damaged", "a cached linear embedding fails its checksum, or has none; it is fitted again",
 		func(e FitDamaged) string {
 			return fmt.Sprintf("the cached fit %s is damaged: it is made again", e.Path)
@@ -243,6 +244,7 @@ type (
 		Cells int
 		Took  time.Duration `json:"seconds"`
 	}
+	Answered         struct{ Lines []string }
 	ResultsStay      struct{ Out string }
 	ProcessorsDiffer struct{ CPUs []string }
 

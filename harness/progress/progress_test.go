@@ -47,6 +47,7 @@ var meanings = map[string]string{
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
 	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
 	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",
+	"lines":  "of text",
 	"client": "the package client, npm or pip", "component": "of the attack: apgd-ce, fab-t, …",
 	"config_sha256": "of the resolved plan, as in results.json",
 	"continue":      "what continues the command; absent where nothing was kept", "control": "the control's name",

@@ -19,7 +19,8 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 		return !slices.ContainsFunc(v, func(v judge.Verdict) bool { return !holds(v) })
 	}
 	model := s.who.Model
-	if s.Model.Output == "label" || s.Model.Votes > 0 { // the head writes these numbers itself
+	labels := s.Model.Output == "label" || s.who.Net != nil && s.who.Net.Labels
+	if labels || s.Model.Votes > 0 { // the head writes these numbers itself
 		return nil
 	}
 	if s.Model.Output == "probabilities" {

@@ -151,7 +151,9 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	}
 	fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
 	if f, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
-		for _, line := range reports.Answers(f) {
+		answers := reports.Answers(f)
+		g.progress(c).Report(progress.Answered{Lines: answers})
+		for _, line := range answers {
 			fmt.Fprintln(g.results(c), line)
 		}
 	}

@@ -78,6 +78,7 @@ type runFlags struct {
 	dryRun              bool
 	shard               string
 	attempt, keepInputs bool
+	function            bool
 }
 
 func runCommand(g *globals) *cobra.Command {
@@ -110,11 +111,14 @@ leaves a finished run as it is.`,
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
 		noFiles)
 	to.on(&f.keepInputs, keepInputs, "put the files of the config's folder into "+folder.InputFolder+" in --out")
-	if err := c.Flags().MarkHidden(keepInputs); err != nil {
-		panic(err) // the flag exists
+	to.on(&f.function, function, "models of *.function are asked over the standard output and input")
+	for _, flag := range []string{keepInputs, function} {
+		if err := c.Flags().MarkHidden(flag); err != nil {
+			panic(err) // the flag exists
+		}
 	}
 	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt", keepInputs)
-	to.only(without("shard"), keepInputs)
+	to.only(without("shard"), keepInputs, function)
 	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")
 	to.only(beside("shard"), "attempt")
@@ -136,7 +140,9 @@ func (f *runFlags) kept(c *cobra.Command) (inputs string, command []string) {
 			command[i] = flag + filepath.Join(f.out, folder.InputFolder, filepath.Base(f.config))
 		}
 	}
-	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool { return arg == "--"+keepInputs })
+	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool {
+		return arg == "--"+keepInputs || arg == "--"+function
+	})
 }
 
 // loadConfig reads the config at path, otherwise the working folder's, otherwise the bundled one.
@@ -183,6 +189,9 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		return usage("--shard: %w", err)
 	case f.dryRun:
 		return f.describe(c, g, cfg, p, part)
+	}
+	if f.function {
+		g.asks(c, p.Config)
 	}
 	if err := f.missing(c, p); err != nil {
 		return err

@@ -57,7 +57,7 @@ func stoppable(ctx context.Context) context.Context {
 }
 
 // lifeline is the variable set by a program that starts this one only for itself. That program holds this one's
-// standard input open as long as it lives, and writes nothing to it.
+// standard input open as long as it lives, and writes nothing to it, unless the value is "function": see [function].
 const lifeline = "SELFHEAL_LIFELINE"
 
 // savingTime is how long a program whose parent is gone may take to save its finished work.
@@ -68,10 +68,12 @@ const savingTime = 3 * time.Second
 func endWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
 	gone := make(chan os.Signal, 2)
 	notifyOfParent(gone)
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // an error also means the end
-		gone <- syscall.SIGTERM
-	}()
+	if os.Getenv(lifeline) != function {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // an error also means the end
+			gone <- syscall.SIGTERM
+		}()
+	}
 	<-gone
 	cancel(stopped{syscall.SIGTERM})
 	time.Sleep(savingTime)

@@ -33,6 +33,7 @@ type version struct {
 	Arch        string           `json:"arch"`
 	ONNXRuntime installedRuntime `json:"onnxruntime"`
 	Recipes     []string         `json:"recipes"` // of attacks, with their versions
+	Attacks     []attacks.Traits `json:"attacks"`
 	Config      int              `json:"config"`  // version of its layout
 	Schemas     []string         `json:"schemas"` // of the files that the program writes
 }
@@ -74,7 +75,8 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 
 func readVersion(c *cobra.Command, g *globals) (version, error) {
 	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Config: config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
+		Attacks: attacks.AllTraits(),
+		Config:  config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.built(info)
 	}

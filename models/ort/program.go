@@ -27,6 +27,7 @@ type Program struct {
 	exactly         func() (*Program, error) // nil: the program is exact itself, see [Exactly]
 	exact           atomic.Pointer[Program]  // its result
 	opening         sync.Mutex
+	answer          func(x, y []float32, n int) error // computes it instead of sessions, see [Pool.Function]; or nil
 	open            func(items int) (*rt.DynamicAdvancedSession, error)
 	sessions        map[int]*rt.DynamicAdvancedSession // by the number of items in their runs; 0: any number
 

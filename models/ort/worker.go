@@ -118,6 +118,9 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 			err = fmt.Errorf("run %s: %v", prog.name, r)
 		}
 	}()
+	if prog.answer != nil {
+		return prog.answered(batch)
+	}
 	b, err := w.buffers(prog, n)
 	if err != nil {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))

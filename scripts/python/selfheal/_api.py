@@ -12,25 +12,23 @@ import math
 import os
 import pathlib
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _folders, _network, _program, _words
+from . import _arrays, _folders, _function, _network, _program, _words
 from ._errors import SelfhealError, UsageError, brief
-from ._results import Certificates, Result, Run
+from ._results import Certificates, OneAttack, Result, Run
 
 if TYPE_CHECKING:
+    from ._arrays import Classes
     from ._network import Network
 
-NORMS = {"Linf": "linf", "L2": "l2", "L1": "l1"}
-VERSIONS = ("standard", "plus", "rand", "quick")
+VERSIONS = ("standard", "plus", "rand", "quick")  # of AutoAttack, beside custom
 STRENGTHS = ("verdict", "full")
 AUTO = "auto"
-OTHER_KINDS = ("autoattack", "smoothing", "bounds", "corruption")  # what attack() has by another name, or not at all
 KEPT = "what was finished is kept, and the same call continues"  # after Ctrl-C
 LOST = "nothing is kept: with out= the same call would continue"
 REDRAWN = "1s"  # how often progress moves
@@ -39,6 +37,7 @@ CHECK_CODES = (0, 1, 2)  # pass, fail, inconclusive
 Progress = bool | Callable[[dict[str, Any]], None]
 Normal = float | Sequence[float] | str | None
 R = TypeVar("R", bound=Run)
+A = TypeVar("A", bound=OneAttack)
 
 
 @brief
@@ -47,8 +46,8 @@ def attack(
     x: Any,
     y: Any,
     *,
-    norm: str = "Linf",
-    eps: float,
+    norm: str | None = None,
+    eps: float | Sequence[float] | None = None,
     version: str = "standard",
     mean: Normal = None,
     std: Normal = None,
@@ -56,32 +55,41 @@ def attack(
     batch: int = 64,
     strength: str = "verdict",
     probabilities: bool = False,
-    classes: Sequence[str] | None = None,
+    classes: Classes = None,
     parameters: Mapping[str, Any] | None = None,
+    resize: int | None = None,
+    crop: int | None = None,
     workers: int = 0,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = True,
-) -> Result:
-    """Attack a network and say which images stand.
+) -> Any:
+    """Attack a network and say which images stand: a Result, or Certificates of a certificate.
 
     model is an ONNX file's path or bytes, an onnx.ModelProto, or a torch.nn.Module, which is exported in evaluation
-    mode and checked against its own logits. x are images [N, C, H, W] in [0, 1] (or uint8), y their labels [N], as
-    NumPy arrays or tensors. A perturbation has at most the norm ("Linf", "L2", "L1") eps in [0, 1] pixels.
+    mode and checked against its own logits. It may also be a function of images, NumPy arrays or, where x is a tensor,
+    tensors, that returns labels [N] or scores [N, classes]: it is attacked by its answers alone. x are images
+    [N, C, H, W] in [0, 1] (or uint8), y their labels [N], as NumPy arrays or tensors; or x lists images' files, which
+    resize and crop bring to one size as torchvision's Resize and CenterCrop do.
 
-    version is one of AutoAttack ("standard", "plus", "rand", "quick") or another attack's name ("pgd", "apgd-ce", …),
-    which takes parameters: {"steps": 40}. With strength "verdict" it ends at an image's first success, as the command
-    does; "full" makes the strongest images that it can, for many times the passes and the same verdicts.
+    version is one of AutoAttack ("standard", "plus", "rand", "quick", or "custom" with parameters={"components":
+    ["apgd-ce", …]}) or another attack's or certificate's name, as the command's --attack has it ("pgd", "fmn",
+    "spatial", "patch", "corruption", "smoothing", "bounds", …); parameters are its own: {"steps": 40}. A perturbation
+    has at most the norm ("Linf", the default, "L2", "L1", "L0") eps in [0, 1] pixels; eps may be several. An attack
+    that looks for the smallest perturbation needs no eps, and spatial, patch and corruption take neither.
+
+    With strength "verdict" an attack ends at an image's first success, as the command does; "full" makes the strongest
+    images that it can, for many times the passes and the same verdicts.
 
     mean and std normalise inside the network, one value or one a channel, where it does not do so itself; mean="auto"
     tries the usual ones on the images, as the verb init does, and is an error where they do not tell. probabilities
     says that the network ends in a softmax.
-    classes are the names of its classes in order, which y may then hold instead of numbers. Verdicts depend on the
-    images, the network, the attack and the seed alone; batch is the number of images in a pass and workers that of
-    cores to use (0: all). Progress goes to stderr, or to a function that takes the records of docs/progress.md.
+    classes are the names of its classes in order, which y may then hold instead of numbers, or how many there are.
+    Verdicts depend on the images, the network, the attack and the seed alone; batch is the number of images in a pass
+    and workers that of cores to use (0: all). Progress goes to stderr, or to a function that takes the records of
+    docs/progress.md.
 
-    Results go to the folder out, where the same call continues a run that was stopped; without it only the report
-    stays, in a temporary folder, until Python ends. Raises UsageError, SelfhealError, and KeyboardInterrupt after an
-    orderly stop.
+    Results go to the folder out, where the same call continues a run that was stopped; without it they go with the
+    result. Raises UsageError, SelfhealError, and KeyboardInterrupt after an orderly stop.
     """
     config = attack_of(
         norm=norm,
@@ -94,13 +102,14 @@ def attack(
         probabilities=probabilities,
         parameters=parameters,
     )
-    return one(model, x, y, config, batch, workers, out, progress, Result, classes=classes)
+    kind: type[OneAttack] = Certificates if kinds().get(version, {}).get("proves") else Result
+    return one(model, x, y, config, batch, workers, out, progress, kind, classes=classes, resize=resize, crop=crop)
 
 
 def attack_of(
     *,
-    norm: str = "Linf",
-    eps: float,
+    norm: str | None = None,
+    eps: float | Sequence[float] | None = None,
     version: str = "standard",
     mean: Normal = None,
     std: Normal = None,
@@ -109,33 +118,63 @@ def attack_of(
     probabilities: bool = False,
     parameters: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a config says of an attack and of how the network is taken; arguments as in attack."""
+    """What a config says of an attack and of how the network is taken; arguments as in attack.
+
+    An epsilon of None stands for one that no image exceeds.
+    """
     if strength not in STRENGTHS:
         raise UsageError(_words.one_of("strength", strength, STRENGTHS))
-    if version not in VERSIONS and version not in (known := kinds()):
-        raise UsageError(_words.one_of("version", version, (*VERSIONS, *known)))
-    setup: dict[str, Any] = {"kind": "autoattack", "version": version} if version in VERSIONS else {"kind": version}
-    name = {"standard": "aa"}.get(version, f"aa-{version}") if version in VERSIONS else version  # as --attack has it
-    return {
+    known = kinds()
+    of_autoattack = known["autoattack"]["versions"]
+    version = "standard" if version in ("aa", "autoattack") else str(version).removeprefix("aa-")
+    if version not in of_autoattack and version not in known:
+        raise UsageError(_words.one_of("version", version, [*of_autoattack, *(k for k in known if k != "autoattack")]))
+    traits = known["autoattack" if version in of_autoattack else version]
+    setup: dict[str, Any] = {"kind": traits["kind"]}
+    name = version
+    if version in of_autoattack:
+        setup["version"] = version
+        name = {"standard": "aa"}.get(version, f"aa-{version}")  # as --attack has it
+    for key in ("kind", "version", "norm", "epsilon", "eps"):
+        if key in (parameters or {}):
+            raise UsageError(f"parameters: {key} is an argument of its own, {'eps' if key == 'epsilon' else key}=")
+    if "norms" in traits:
+        setup["norm"] = named_norm(version, norm, traits["norms"])
+        if eps is not None or traits.get("minimises"):
+            setup["epsilon"] = None if eps is None else radii(eps)
+        elif traits["kind"] != "bracket":
+            raise UsageError(f"{version} needs eps, such as eps=8 / 255")
+    elif norm is not None or eps is not None:
+        raise UsageError(f"{version} has no norm and no eps: leave {'norm' if norm is not None else 'eps'}= out")
+    config: dict[str, Any] = {
         "seed": seed,
-        "save_adversarial": True,
-        "verdict_only": strength == "verdict",
         "model": network_of(mean, std, probabilities),
-        "attacks": {name: {**setup, "norm": named_norm(norm), "epsilon": radius(eps), **(parameters or {})}},
+        "attacks": {name: {**setup, **(parameters or {})}},
     }
+    if not traits.get("proves"):
+        config.update(save_adversarial=True, verdict_only=strength == "verdict")
+    return config
 
 
 @functools.cache
-def kinds() -> list[str]:
-    """The program's kinds of attacks beside AutoAttack."""
-    of = json.loads(_program.output(["schema", "config"]))["properties"]["attacks"]["additionalProperties"]
-    return [kind for kind in of["properties"]["kind"]["enum"] if kind not in OTHER_KINDS]
+def kinds() -> dict[str, dict[str, Any]]:
+    """The program's attacks and certificates, by name, with what they take and need."""
+    return {traits["kind"]: traits for traits in json.loads(_program.output(["version", "--json"]))["attacks"]}
+
+
+def radii(eps: Any) -> float | list[float]:
+    """The bounds of a perturbation as numbers, one or several."""
+    if isinstance(eps, (str, bytes)) or not hasattr(eps, "__len__") or getattr(eps, "ndim", 1) == 0:
+        return radius(eps)
+    if not len(eps):
+        raise UsageError("eps is an empty list")
+    return [radius(e) for e in eps]
 
 
 def radius(eps: Any) -> float:
     """The bound of a perturbation as a number."""
     try:
-        value = float(eps)
+        value = math.nan if isinstance(eps, (str, bool)) else float(eps)
     except (TypeError, ValueError):
         value = math.nan
     if not 0 < value < math.inf:
@@ -170,34 +209,26 @@ def certify(
     seed: int = 0,
     batch: int = 64,
     probabilities: bool = False,
-    classes: Sequence[str] | None = None,
+    classes: Classes = None,
     workers: int = 0,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = True,
 ) -> Certificates:
-    """Certify a network in l2 by randomised smoothing (Cohen, Rosenfeld and Kolter 2019).
+    """Certify a network in l2 by randomised smoothing (Cohen, Rosenfeld and Kolter 2019): attack's version "smoothing".
 
     Gaussian noise of deviation sigma, n0 samples to choose an image's class and n to bound its probability, each
     certificate wrong with a probability of at most alpha. eps are the radii whose certified accuracies are reported;
     with stopping an image's samples end where these are decided. The rest is as in attack.
     """
-    radii = [radius(e) for e in ([eps] if isinstance(eps, (int, float)) else eps)]
-    config = {
-        "seed": seed,
-        "model": network_of(mean, std, probabilities),
-        "attacks": {
-            "smoothing": {
-                "kind": "smoothing",
-                "norm": "l2",
-                "epsilon": radii,
-                "sigma": sigma,
-                "n": n,
-                "n0": n0,
-                "alpha": alpha,
-                "stopping": stopping,
-            }
-        },
-    }
+    config = attack_of(
+        version="smoothing",
+        eps=eps,
+        mean=mean,
+        std=std,
+        seed=seed,
+        probabilities=probabilities,
+        parameters={"sigma": sigma, "n": n, "n0": n0, "alpha": alpha, "stopping": stopping},
+    )
     return one(model, x, y, config, batch, workers, out, progress, Certificates, classes=classes)
 
 
@@ -210,33 +241,38 @@ def one(
     workers: int,
     out: str | os.PathLike[str] | None,
     progress: Progress,
-    kind: Callable[[pathlib.Path], R],
+    kind: Callable[[pathlib.Path], A],
     name: str | None = None,
-    classes: Sequence[str] | None = None,
-) -> R:
+    classes: Classes = None,
+    resize: int | None = None,
+    crop: int | None = None,
+) -> A:
     """Run a config of one network, data set and attack: its model's settings and attack, to which the rest is added.
 
     name is the network's in the results, by default its file's or class's.
     """
-    images, labels = _arrays.pair(x, y, classes)
-    digest = _arrays.digest(images, labels)
+    model = _network.module_of(model)
     paths: dict[str, str] = {}  # as the caller does not know them
     try:
-        with _folders.of_call(out) as (inputs, folder):
+        with _folders.of_call(out, _arrays.size(x) + _network.size(model)) as (inputs, folder, owner):
             paths[f"{inputs}{os.sep}"] = ""
-            np.savez(inputs / "data.npz", x=images, y=labels)
-            path = _network.write(model, images, inputs)
+            data, images = _arrays.write(inputs, x, y, classes, resize, crop)
+            files = None if images is not None else _arrays.files(x)
+            attack = next(iter(config["attacks"].values()))
+            settings = dict(config.pop("model", {}))
+            if images is None and (_network.is_module(model) or attack.get("epsilon", 0) is None):
+                images = _arrays.example(files or [], resize, crop)
+            if attack.get("epsilon", 0) is None:
+                attack["epsilon"] = widest(attack["norm"], images)
+            path, function = written(model, images, x, inputs, attack, settings, classes)
             name = name or _network.name(model)
-            settings = {**config.pop("model", {}), "path": os.path.relpath(path, inputs)}
+            settings["path"] = os.path.relpath(path, inputs)
             if isinstance(model, (str, os.PathLike)):
                 paths[settings["path"]] = os.fspath(model)
-            else:
+            elif function is None:
                 settings["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
             if settings.get("preprocess") == AUTO:
-                settings["preprocess"] = chosen(path, inputs, settings, progress)
-            data: dict[str, Any] = {"format": "npz", "path": "data.npz", "sha256": digest}
-            if classes is not None:
-                data["classes"] = list(classes)
+                settings["preprocess"] = chosen(path, inputs / data["path"], inputs, settings, progress)
             suite = {"dataset": DATA, "models": [name], "attacks": list(config["attacks"])}
             suite["verdict_only"] = config.pop("verdict_only", False)
             config = {
@@ -246,20 +282,19 @@ def one(
                 "models": {name: settings},
                 "suites": {"attack": suite},
             }
-            written = inputs / "config.json"
-            written.write_text(json.dumps(config, indent=1), encoding="utf-8")
+            config_file = inputs / "config.json"
+            config_file.write_text(json.dumps(config, indent=1), encoding="utf-8")
             found = carry_out(
-                ["--config", str(written), "--batch", str(batch), "--workers", str(workers)]
+                ["--config", str(config_file), "--batch", str(batch), "--workers", str(workers)]
                 + ["--keep-inputs"] * (out is not None),
                 folder,
                 progress,
                 kind,
+                function,
             )
-            if found.results["datasets"][DATA]["sha256"] != digest:
+            if data.get("sha256") not in (None, found.results["datasets"][DATA]["sha256"]):
                 raise SelfhealError(f"{folder} has the results of other images: another call has replaced this one's")
-            if out is None and isinstance(found, Result):
-                _ = found.adversarial  # into memory, as its file goes
-                shutil.rmtree(folder / "adversarial", ignore_errors=True)
+            found.files, found.owner = files, None if out is not None else owner
             return found
     except KeyboardInterrupt:
         raise _program.interrupted(KEPT if out is not None else LOST) from None
@@ -271,10 +306,50 @@ def one(
         raise _words.of_the_call(problem, paths) from problem.__cause__
 
 
-def chosen(path: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def written(
+    model: Any,
+    images: Any,
+    x: Any,
+    inputs: pathlib.Path,
+    attack: dict[str, Any],
+    settings: dict[str, Any],
+    classes: Classes,
+) -> tuple[pathlib.Path, _function.Function | None]:
+    """A network's file and, where that only stands for a function, the function.
+
+    A module that cannot be exported is a function to attacks that need no more.
+    """
+    call, like = model, x
+    try:
+        path = _network.write(model, images, inputs)
+        if path.name != _network.FUNCTION:
+            return path, None
+    except _network.ExportError:
+        if not kinds()[attack["kind"]].get("blind"):
+            raise
+        import torch
+
+        call, like = _function.of_module(model), torch.empty(0)
+        path = _network.write(call, images, inputs)
+    if settings.get("preprocess"):
+        raise UsageError("mean and std are for networks: a function takes images in [0, 1] and normalises them itself")
+    settings.pop("preprocess", None)
+    probabilities = settings.pop("output", None) == "probabilities"
+    return path, _function.Function(call, like, probabilities, classes)
+
+
+def widest(norm: str, images: Any) -> float:
+    """The norm that no difference of two images exceeds."""
+    size = images[0].size
+    return {"linf": 1.0, "l2": math.sqrt(size)}.get(norm, float(size))
+
+
+def chosen(
+    path: pathlib.Path, data: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
     """The preprocessing that the verb init finds for a network and its images."""
     written = inputs / "init.yaml"
-    arguments = ["init", str(path), "--data", str(inputs / "data.npz"), "--out", str(written), "--force"]
+    arguments = ["init", str(path), "--data", str(data), "--out", str(written), "--force"]
     arguments += ["--probabilities"] * (settings.get("output") == "probabilities")
     _program.output(arguments)
     text = written.read_text(encoding="utf-8")
@@ -291,11 +366,16 @@ def chosen(path: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], p
     return values
 
 
-def named_norm(norm: str) -> str:
-    """The program's name of a norm."""
-    name = NORMS.get(norm, norm)
-    if name not in NORMS.values():
-        raise UsageError(_words.one_of("norm", norm, NORMS))
+def named_norm(version: str, norm: str | None, known: Sequence[str]) -> str:
+    """The program's name of a norm, by default the first of those that an attack exists in."""
+    if norm is None:
+        return known[0]
+    own = [ours for ours, its in _words.NORMS.items() if its in known]
+    name = _words.NORMS.get(norm, norm)
+    if name not in _words.NORMS.values():
+        raise UsageError(_words.one_of("norm", norm, own))
+    if name not in known:
+        raise UsageError(f"{version} exists only in {', '.join(own)}, not in {norm}")
     return name
 
 
@@ -345,9 +425,11 @@ def carry_out(
     out: str | os.PathLike[str],
     progress: Progress,
     kind: Callable[[pathlib.Path], R],
+    function: _function.Function | None = None,
 ) -> R:
     """The verb run with further arguments, and what it has left in its folder."""
-    summary = _program.call(["run", "--out", os.fspath(out), "--log-every", REDRAWN, *arguments], progress, KEPT)
+    command = ["run", "--out", os.fspath(out), "--log-every", REDRAWN, *arguments]
+    summary = _program.call(command, progress, KEPT, function)
     found = kind(pathlib.Path(out))
     found.summary = summary
     return found
@@ -434,6 +516,6 @@ def destination(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
         return
     folder = _folders.temporary()
     try:
-        yield folder / "healed.onnx"
+        yield folder.path / "healed.onnx"
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import importlib.util
+import math
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +19,7 @@ from ._errors import UsageError
 
 Images = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
+Classes = Sequence[str] | int | None  # their names in order, or how many there are
 COLOURS = (1, 3, 4)  # channels that images have
 
 
@@ -32,10 +38,78 @@ def array(values: Any, name: str) -> npt.NDArray[Any]:
         raise UsageError(f"{name} is no array: {_words.first_line(problem)}") from None
 
 
-def pair(x: Any, y: Any, classes: Sequence[str] | None = None) -> tuple[Images, Labels]:
+def pair(x: Any, y: Any, classes: Classes = None) -> tuple[Images, Labels]:
     """Images float32 [N, C, H, W] in [0, 1], also of uint8 ones, and labels int64 [N]; UsageError otherwise."""
     images = images_of(array(x, "x"), "permute" if hasattr(x, "detach") else "transpose")
-    return images, labels_of(array(y, "y"), len(images), classes)
+    return images, labels_of(array(y, "y"), len(images), names_of(classes))
+
+
+def names_of(classes: Classes) -> Sequence[str] | None:
+    """The classes' names where classes are not only counted."""
+    if classes is None or isinstance(classes, (int, np.integer)):
+        return None
+    if isinstance(classes, str):
+        raise UsageError(f"classes must be the classes' names in order, or how many there are, not {classes!r}")
+    return [str(name) for name in classes]
+
+
+def files(x: Any) -> list[pathlib.Path] | None:
+    """The files that x lists, None where it is no list of paths."""
+    if isinstance(x, (str, os.PathLike)):
+        raise UsageError("x is one path: pass a list of images' files, or an array")
+    if hasattr(x, "detach") or not hasattr(x, "__len__"):
+        return None
+    listed = list(x) if getattr(x, "ndim", 1) == 1 else []
+    if not listed or not all(isinstance(path, (str, os.PathLike)) for path in listed):
+        return None
+    paths = [pathlib.Path(path).absolute() for path in listed]
+    for i, path in enumerate(paths):
+        if not path.is_file():
+            raise UsageError(f"x[{i}] is no file: {listed[i]}")
+    return paths
+
+
+def example(paths: Sequence[pathlib.Path], resize: int | None, crop: int | None) -> Images:
+    """Noise of the size that files of images have when they are resized and cropped, in colours."""
+    if crop is not None:
+        sides: tuple[int, ...] = (crop, crop)
+    else:
+        if importlib.util.find_spec("PIL") is None:
+            raise UsageError("the size of the files' images is read by pillow, which is not installed: pass crop=")
+        from PIL import Image
+
+        try:
+            with Image.open(paths[0]) as image:
+                sides = image.size[::-1]
+        except OSError as problem:
+            raise UsageError(f"{paths[0]} is no image: {_words.first_line(problem)}") from None
+        if resize is not None:
+            sides = tuple(resize * side // min(sides) for side in sides)
+    return np.random.default_rng(0).random((16, 3, *sides), dtype=np.float32)
+
+
+def write(
+    folder: pathlib.Path, x: Any, y: Any, classes: Classes, resize: int | None, crop: int | None
+) -> tuple[dict[str, Any], Images | None]:
+    """Write a call's images and labels to a folder: what a config says of them, and x as an array if it is one."""
+    paths = files(x)
+    settings: dict[str, Any] = {} if classes is None else {"classes": names_of(classes) or int(classes)}  # type: ignore[arg-type]
+    transform = {key: value for key, value in (("resize", resize), ("crop", crop)) if value is not None}
+    if paths is None:
+        if transform:
+            raise UsageError(f"{next(iter(transform))}= is for files of images: x is an array, which has its size")
+        images, labels = pair(x, y, classes)
+        np.savez(folder / "data.npz", x=images, y=labels)
+        return {**settings, "format": "npz", "path": "data.npz", "sha256": digest(images, labels)}, images
+    labels = labels_of(array(y, "y"), len(paths), names_of(classes))
+    with open(folder / "data.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(zip(map(str, paths), labels, strict=True))
+    return {**settings, "format": "csv", "path": "data.csv", **({"transform": transform} if transform else {})}, None
+
+
+def size(x: Any) -> int:
+    """About how many bytes the images' file takes."""
+    return 4 * math.prod(getattr(x, "shape", ()) or (0,))
 
 
 def images_of(images: npt.NDArray[Any], turn: str) -> Images:
@@ -69,9 +143,9 @@ def images_of(images: npt.NDArray[Any], turn: str) -> Images:
     return images
 
 
-def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None) -> Labels:
-    """Labels, or names among the classes, as class indices."""
-    shape, what = list(labels.shape), f"y must be {n} whole numbers, one an image"
+def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None, name: str = "y") -> Labels:
+    """Labels, or names among the classes, as class indices; name is the argument's."""
+    shape, what = list(labels.shape), f"{name} must be {n} whole numbers, one an image"
     if len(shape) == 2 and shape[0] == n:
         raise UsageError(f"{what}, not of shape {shape}: pass " + ("y[:, 0]" if shape[1] == 1 else "y.argmax(1)"))
     if shape != [n]:
@@ -80,13 +154,15 @@ def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None) -
         known = list(classes)
         for label in labels:
             if label not in known:
-                raise UsageError(_words.one_of("y", str(label), known))
+                raise UsageError(_words.one_of(name, str(label), known))
         labels = np.array([known.index(label) for label in labels])
     if not np.issubdtype(labels.dtype, np.integer):
         help = ", or names with classes=" if labels.dtype.kind in "UO" else ": pass y.astype(int)"
+        if name != "y" and labels.dtype.kind not in "UO":
+            help = ", or scores [N, classes]"
         raise UsageError(f"{what}, not of {labels.dtype}{help}")
     if labels.min() < 0:
-        raise UsageError(f"y has the label {labels.min()}; labels are whole numbers from 0 up")
+        raise UsageError(f"{name} has the label {labels.min()}; labels are whole numbers from 0 up")
     return np.ascontiguousarray(labels, dtype=np.int64)
 
 

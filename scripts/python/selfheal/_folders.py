@@ -1,9 +1,8 @@
-"""Folders of one call and of this process. Each is locked while its process lives; a later call removes those whose
-process has ended without doing so, however it was ended."""
+"""Folders of one call. Each is locked while its process lives; a later call removes those whose process has ended
+without doing so, however it was ended."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import pathlib
@@ -11,18 +10,21 @@ import shutil
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 
+from ._errors import UsageError
+
 LOCK = ".lock"
-OF_PROCESS = "selfheal-python-"  # in the system's temporary folder
+MEMORY = pathlib.Path("/dev/shm")  # Linux's folder that is no disk
+OF_PROCESS = "selfheal-python-"  # in the system's temporary folder, and in memory
 OF_CALL = ".selfheal-call-"  # in a folder for results
 
 
 class Owned:
-    """A new folder in another one, which is this process's."""
+    """A new folder in another one, which is this process's and goes with this object."""
 
     def __init__(self, parent: str | os.PathLike[str], prefix: str) -> None:
-        self._process = os.getpid()
         while True:
             self.path = pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             try:
@@ -30,14 +32,16 @@ class Owned:
             except FileNotFoundError:  # another call has taken the folder for a dead process's
                 continue
             if lock(self._lock) is not False and not os.fstat(self._lock).st_size:
-                return
+                break
             os.close(self._lock)  # likewise
+        self.remove = weakref.finalize(self, remove, self.path, self._lock, os.getpid())  # at the latest as Python ends
 
-    def remove(self) -> None:
-        """Remove the folder, unless it belongs to the process that this one was forked from."""
-        if self._process == os.getpid():
-            os.close(self._lock)
-            shutil.rmtree(self.path, ignore_errors=True)
+
+def remove(path: pathlib.Path, file: int, process: int) -> None:
+    """Remove an owned folder, unless it belongs to the process that this one was forked from."""
+    if process == os.getpid():
+        os.close(file)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def lock(file: int) -> bool | None:
@@ -86,35 +90,40 @@ def remove_dead(folder: os.DirEntry[str]) -> None:
         shutil.rmtree(folder.path, ignore_errors=True)
 
 
-_of_processes: dict[int, Owned] = {}  # by their numbers: a fork has its own
-
-
-def temporary() -> pathlib.Path:
-    """A new folder that stays until this process ends."""
-    sweep(tempfile.gettempdir(), OF_PROCESS)
-    own = _of_processes.get(os.getpid())
-    if own is None or not own.path.is_dir():  # something tidies up temporary folders
-        own = _of_processes[os.getpid()] = Owned(tempfile.gettempdir(), OF_PROCESS)
-        atexit.register(own.remove)
-    return pathlib.Path(tempfile.mkdtemp(dir=own.path))
+def temporary(size: int | None = None) -> Owned:
+    """A new folder outside of all results: in memory, where it has room for so many bytes, or the system's temporary
+    one."""
+    parents = [pathlib.Path(tempfile.gettempdir())]
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        if os.environ.get(name):
+            size = None  # the user has chosen one
+    if size is not None:
+        with contextlib.suppress(OSError):
+            if shutil.disk_usage(MEMORY).free > 4 * size + 2**20:
+                parents.insert(0, MEMORY)
+    for parent in parents:
+        sweep(parent, OF_PROCESS)
+        with contextlib.suppress(PermissionError):
+            return Owned(parent, OF_PROCESS)
+    raise UsageError(f"{parents[-1]} takes no files: let TMPDIR name a folder that does")
 
 
 @contextlib.contextmanager
-def of_call(out: str | os.PathLike[str] | None) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
-    """A call's folders: for its inputs, which it alone writes to and which goes with it, and for its results.
+def of_call(out: str | os.PathLike[str] | None, size: int) -> Iterator[tuple[pathlib.Path, pathlib.Path, Owned]]:
+    """A call's folders: for its inputs of so many bytes, which it alone writes to and which goes with it, and for its
+    results; and what owns the latter.
 
-    The latter is out, or a temporary one, from which an error, too, removes all.
+    Results are in out, or in a temporary folder, which goes with its owner, and at once where there is an error.
     """
     if out is None:
-        results = temporary()
-        inputs = results / "input"
-        inputs.mkdir()
+        own, inputs = temporary(), temporary(size)
         try:
-            yield inputs, results
+            yield inputs.path, own.path, own
         except BaseException:
-            shutil.rmtree(results, ignore_errors=True)
+            own.remove()
             raise
-        shutil.rmtree(inputs, ignore_errors=True)
+        finally:
+            inputs.remove()
         return
     results = pathlib.Path(out)
     if made := not results.exists():
@@ -123,7 +132,7 @@ def of_call(out: str | os.PathLike[str] | None) -> Iterator[tuple[pathlib.Path, 
     sweep(results, OF_CALL)
     own = Owned(results, OF_CALL)
     try:
-        yield own.path, results
+        yield own.path, results, own
     finally:
         own.remove()
         if made:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
-    Network: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | torch.nn.Module
+    Network: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | torch.nn.Module | Callable[[Any], Any]
 
 OPSETS = {"torchscript": 17, "dynamo": 18}
+FUNCTION = "model.function"  # the program asks for its answers
 CHECKED = 16  # images on which an exported network must answer as the module does
 TOLERANCE = 1e-3  # largest difference of logits, as a share of their largest absolute value
+
+
+class ExportError(UsageError):
+    """A module that no exporter takes."""
 
 
 def is_module(value: object) -> bool:
@@ -29,8 +35,21 @@ def is_module(value: object) -> bool:
     return any(f"{c.__module__}.{c.__qualname__}" == "torch.nn.modules.module.Module" for c in type(value).__mro__)
 
 
+def module_of(network: Any) -> Any:
+    """The module that a bound method such as module.forward belongs to, or what was given."""
+    owner = getattr(network, "__self__", None)
+    return owner if is_module(owner) and not is_module(network) else network
+
+
+def size(network: Any) -> int:
+    """About how many bytes a network's file takes that write makes."""
+    if is_module(network):
+        return sum(p.numel() * p.element_size() for p in (*network.parameters(), *network.buffers()))
+    return network.ByteSize() if hasattr(network, "ByteSize") else len(network) if isinstance(network, bytes) else 0
+
+
 def write(network: Network, images: npt.NDArray[np.float32], folder: pathlib.Path) -> pathlib.Path:
-    """The ONNX file of a network: where it lies, or model.onnx in the folder.
+    """The ONNX file of a network: where it lies, or model.onnx in the folder. A function has one that stands for it.
 
     Raises UsageError where there is no file, where a module cannot be exported, and where what was exported does not
     give the module's own logits on the first images.
@@ -46,15 +65,24 @@ def write(network: Network, images: npt.NDArray[np.float32], folder: pathlib.Pat
     elif (serialize := getattr(network, "SerializeToString", None)) is not None:
         path.write_bytes(serialize())
     elif is_module(network):
-        export(network, images, path)
+        export(cast("torch.nn.Module", network), images, path)
+    elif callable(network) and not isinstance(network, type):
+        path = folder / FUNCTION
+        path.write_text(f"{name(network)}, a function of a Python that has ended\n", encoding="utf-8")
     else:
-        raise UsageError(f"a network is a path, bytes, an onnx.ModelProto or a torch.nn.Module, not {kind(network)}")
+        raise UsageError(
+            f"a network is a path, bytes, an onnx.ModelProto, a torch.nn.Module or a function, not {kind(network)}"
+        )
     return path
 
 
 def name(network: Network) -> str:
     """What a network is called in results: its file's name, or its class's."""
-    given = pathlib.Path(network).stem if isinstance(network, (str, os.PathLike)) else type(network).__name__
+    given = type(network).__name__
+    if isinstance(network, (str, os.PathLike)):
+        given = pathlib.Path(network).stem
+    elif not is_module(network):
+        given = getattr(network, "__name__", given)
     return re.sub(r"[^A-Za-z0-9._+@-]+", "-", given).strip("-_.+@")[:100] or "model"
 
 
@@ -96,7 +124,7 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
     finally:
         for part, mode in training:
             part.training = mode
-    raise UsageError(f"the module cannot be exported: {'; '.join(problems)}")
+    raise ExportError(f"the module cannot be exported: {'; '.join(problems)}")
 
 
 def compare(own: npt.NDArray[np.float32], exported: npt.NDArray[np.float32]) -> None:

@@ -13,19 +13,21 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._errors import SelfhealError, UsageError
 from ._progress import Progress
+
+if TYPE_CHECKING:
+    from ._function import Function
 
 PROGRAM = pathlib.Path(__file__).parent / ("selfheal.exe" if os.name == "nt" else "selfheal")
 # The variable names the onnxruntime package's library, for the CPU provider alone; the program's own search comes
 # before it and after it.
 LIBRARY_VARIABLE = "SELFHEAL_ONNXRUNTIME"
-REPORT = "report: "  # begins the line of stdout that the run's closing lines follow
 LIBRARIES = ("libonnxruntime.so.*", "libonnxruntime.*.dylib", "onnxruntime.dll")
 USAGE = 2  # the program's exit code for wrong usage
-# With the variable the program ends when its standard input does: when this process has ended, however that was.
+# With the variable the program ends when this process has ended, however that was: then its standard input ends.
 LIFELINE_VARIABLE = "SELFHEAL_LIFELINE"
 
 
@@ -48,45 +50,46 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], None] = True, kept: str = "") -> str:
+def call(
+    arguments: Sequence[str],
+    progress: bool | Callable[[dict[str, Any]], None] = True,
+    kept: str = "",
+    function: Function | None = None,
+) -> str:
     """Run a verb that tells its progress in records, such as run, to its end; progress may be what takes the records.
 
-    Returns the lines that close what the verb prints. Raises SelfhealError, UsageError where the program's exit code
-    says so, and KeyboardInterrupt once the program has stopped in order; kept says what then becomes of the work.
+    function answers the program's questions in this thread. Returns the lines that close what the verb prints. Raises
+    SelfhealError, UsageError where the program's exit code says so, what the function raises, and KeyboardInterrupt
+    once the program has stopped in order; kept says what then becomes of the work.
     """
     records = Progress(sys.stderr if progress is True else None, progress if callable(progress) else None)
-    closing: list[str] = []
 
-    def read(process: subprocess.Popen[str]) -> None:
+    def read(process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
         for line in process.stderr:
-            records.line(line)
-
-    def close(process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        after = False
-        for line in process.stdout:
-            if line.startswith(REPORT):
-                after = True
-                closing.clear()
-            elif after and line.strip():
-                closing.append(line.strip())
+            records.line(line.decode(errors="replace"))
 
     try:
-        with started([*arguments, "--log-format", "json"]) as process:
-            readers = [threading.Thread(target=task, args=(process,), daemon=True) for task in (read, close)]
-            for reader in readers:
-                reader.start()
-            wait(process)
-            for reader in readers:
-                reader.join()
+        asks = function is not None
+        said = subprocess.PIPE if asks else subprocess.DEVNULL
+        with started([*arguments, "--log-format", "json"], said, asks) as process:
+            reader = threading.Thread(target=read, args=(process,), daemon=True)
+            reader.start()
+            try:
+                if function is not None:
+                    function.serve(process)
+                process.wait()
+            except BaseException:  # Ctrl-C, what a signal handler raises, or the function
+                stop(process)
+                raise
+            reader.join()
     except KeyboardInterrupt:
         records.close()
         raise interrupted(kept) from None
     finally:
         records.close()
     fail(process.returncode, records.error)
-    summary = "\n".join(closing)
+    summary = "\n".join(records.closing)
     records.close(summary)
     return summary
 
@@ -125,15 +128,17 @@ def output(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> str:
             stop(process)
             raise
     if process.returncode not in accepted:
-        fail(process.returncode, err.strip().removeprefix("selfheal: "))
-    return out
+        fail(process.returncode, err.decode(errors="replace").strip().removeprefix("selfheal: "))
+    return out.decode(errors="replace")
 
 
 @contextlib.contextmanager
-def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def started(
+    arguments: Sequence[str], stdout: int = subprocess.PIPE, asks: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
     """The program as a process of a session of its own, so that Ctrl-C reaches it once and through us.
 
-    Nothing is written to its standard input, which ends with this process.
+    Its standard input ends with this process; only a program that asks reads something there.
     """
     if not PROGRAM.exists():
         raise SelfhealError(f"the selfheal program is not in {PROGRAM.parent}: install the wheel for this platform")
@@ -146,13 +151,10 @@ def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     try:
         try:
             process = subprocess.Popen(
-                [str(PROGRAM), *arguments],
-                env={**environment(), LIFELINE_VARIABLE: "1"},
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                stdin=its,
-                stdout=subprocess.PIPE,
+                [str(PROGRAM), *arguments, *["--function"] * asks],
+                env={**environment(), LIFELINE_VARIABLE: "function" if asks else "1"},
+                stdin=subprocess.PIPE if asks else its,
+                stdout=stdout,
                 stderr=subprocess.PIPE,
                 **own,
             )
@@ -163,19 +165,15 @@ def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         os.close(ours)
 
 
-def wait(process: subprocess.Popen[str]) -> None:
-    try:
-        process.wait()
-    except BaseException:  # Ctrl-C, or another exception that a signal handler raises
-        stop(process)
-        raise
-
-
-def stop(process: subprocess.Popen[str]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     """Ask the program to stop and let it save what is done; a second Ctrl-C ends it at once."""
     interrupt = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
     process.send_signal(interrupt)
     try:
+        for pipe in (process.stdin, process.stdout):  # it asks in vain
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
         process.wait()
     except KeyboardInterrupt:
         process.kill()

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from . import _words
 
 BAR = 20  # characters
+PATIENCE = 10.0
 
 
 class Progress:
     """Takes the program's records one by one and shows them on a terminal, in a notebook or in a file.
 
-    A component of an attack is a line: redrawn by a carriage return while it works, then left as it is.
+    A component of an attack is a line. A terminal and a notebook redraw it while it works; elsewhere it is written
+    once it has ended, and before that every PATIENCE seconds.
     """
 
     def __init__(self, out: TextIO | None, taker: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.out, self.taker = out, taker
         self.error = ""  # what has ended the program
+        self.closing: list[str] = []  # the lines that close what the program prints
         self._open = 0  # characters of the line that can still be redrawn
+        self._redraws = out is not None and (out.isatty() or type(out).__module__.startswith("ipykernel"))
+        self._drawn = time.monotonic()
 
     def line(self, text: str) -> None:
         """Take one line of the program's stderr."""
@@ -39,6 +45,8 @@ class Progress:
             self.taker(r)
         if message == "failed":
             self.error = str(r.get("error", ""))
+        elif message == "answered":
+            self.closing = list(r["lines"])
         elif message == "component progress":
             self._draw(bar(r, r["images_done"], r["share"]), whole=False)
         elif message == "component finished":
@@ -60,6 +68,10 @@ class Progress:
     def _draw(self, text: str, whole: bool) -> None:
         if self.out is None:
             return
+        if not self._redraws:
+            if not whole and time.monotonic() - self._drawn < PATIENCE:
+                return
+            self._drawn, whole = time.monotonic(), True
         self.out.write("\r" * bool(self._open) + text.ljust(self._open) + "\n" * whole)
         self.out.flush()
         self._open = 0 if whole else len(text)

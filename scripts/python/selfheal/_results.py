@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import glob
 import html
 import importlib.util
 import json
 import math
 import os
 import pathlib
+import re
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +25,16 @@ from ._errors import UsageError
 if TYPE_CHECKING:
     import pandas
 
+S = TypeVar("S", bound="OneAttack")
 NONE = "none"  # the program's name for clean images, and for no control
+OTHER_NAMES = {"eps": "epsilon", "control": "defense"}  # of cells' fields, in calls
+IDENTITY = ("suite", "dataset", "model", "defense", "mode", "attack", "epsilon", "source")
 
 
 class Report(pathlib.PosixPath if os.name != "nt" else pathlib.WindowsPath):  # type: ignore[misc]
     """The path of a report; a notebook shows the page itself."""
+
+    owner: object = None  # of a temporary folder
 
     def _repr_html_(self) -> str:
         page = html.escape(self.read_text(encoding="utf-8"), quote=True)
@@ -42,6 +50,7 @@ class Run:
     """
 
     summary = ""
+    owner: object = None  # of a temporary folder, which goes with it
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
@@ -58,11 +67,23 @@ class Run:
             raise UsageError(f"{path} is no results.json") from problem
 
     def cell(self, **wanted: Any) -> dict[str, Any]:
-        """The one cell with these fields, such as model="mine", attack="aa", defense="pca"."""
-        found = [c for c in self.cells if all(c.get(name) == value for name, value in wanted.items())]
+        """The one cell with these fields, such as model="mine", attack="aa", defense="pca", eps=8 / 255."""
+        wanted = {OTHER_NAMES.get(name, name): value for name, value in wanted.items()}
+        fields = list(dict.fromkeys(name for c in self.cells for name in c))
+        for name in wanted:
+            if name not in fields:
+                raise UsageError(_words.one_of("a cell's field", name, fields))
+        found = [c for c in self.cells if all(same(c.get(name), value) for name, value in wanted.items())]
         if len(found) != 1:
-            raise UsageError(f"{len(found)} cells have {wanted}, not one")
+            said = ", ".join(f"{name}={value!r}" for name, value in wanted.items()) or "any fields"
+            raise UsageError(f"{len(found)} cells have {said}, not one: {self._some_cells()}")
         return found[0]
+
+    def _some_cells(self) -> str:
+        """The fields by which the first cells differ."""
+        differ = [n for n in IDENTITY if len({str(c.get(n)) for c in self.cells}) > 1]
+        listed = [" ".join(f"{n}={c.get(n)!r}" for n in differ) for c in self.cells[:5]]
+        return ", ".join(f"({cell})" for cell in listed) + ", …" * (len(self.cells) > 5)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The lines of records.jsonl, one an image and cell."""
@@ -77,9 +98,11 @@ class Run:
     def report(self, to: str | os.PathLike[str] | None = None) -> Report:
         """The path of the HTML page, or of a copy of it."""
         page = self.folder / "report.html"
-        return Report(page if to is None else shutil.copyfile(page, to))
+        report = Report(page if to is None else shutil.copyfile(page, to))
+        report.owner = self.owner
+        return report
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def cells_to_pandas(self) -> pandas.DataFrame:
         """The cells as a table, a row each; needs pandas."""
         need_pandas()
         import pandas
@@ -103,6 +126,8 @@ class Run:
         )
         return pandas.DataFrame([{name: c.get(name) for name in columns} for c in self.cells])
 
+    to_pandas = cells_to_pandas
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r}: {len(self.cells)} cells)"
 
@@ -113,6 +138,13 @@ class Run:
             for c in self.cells
         )
         return f"<table><tr><th>model</th><th>control</th><th>attack</th><th>accuracy</th></tr>{rows}</table>"
+
+
+def same(has: Any, wanted: Any) -> bool:
+    """Whether a cell's field is the one that is wanted: a norm by any of its names, a number up to rounding."""
+    if isinstance(has, float) and isinstance(wanted, (int, float)):
+        return math.isclose(has, wanted, rel_tol=1e-6)
+    return bool(has == (_words.NORMS.get(wanted, wanted) if isinstance(wanted, str) else wanted))
 
 
 def need_pandas() -> None:
@@ -168,27 +200,58 @@ def _failures(cell: dict[str, Any]) -> str:
     return ""
 
 
-class _OneAttack(Run):
-    """One network, clean and under one attack or certificate."""
+class OneAttack(Run):
+    """One network, clean and under one attack or certificate: in one cell, or in several for lists of eps, sides of
+    patches or corruptions. Then numbers have a value for each cell, arrays have a first axis for them, and each is
+    the list of these results one by one."""
+
+    files: list[pathlib.Path] | None = None  # the images', where the call named files
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         super().__init__(folder)
+        self._own = [c for c in self.cells if c["attack"] != NONE]
         self.clean = self.cell(attack=NONE)
-        self.attacked = next(c for c in self.cells if c["attack"] != NONE)
-        for cell in (self.clean, self.attacked):
+        for cell in (self.clean, *self._own):
             if cell.get("error"):
                 raise UsageError(cell["error"])
+        if not self._own:
+            raise UsageError(f"{self.folder} has no attack's cell")
+
+    def _of(self, value: Callable[[dict[str, Any]], Any]) -> Any:
+        values = [value(cell) for cell in self._own]
+        return values[0] if len(values) == 1 else np.array(values)
 
     @property
-    def robust_accuracy(self) -> float:
+    def each(self: S) -> list[S]:
+        """A result for each cell, in the order of the cells."""
+        views = []
+        for cell in self._own:
+            view = copy.copy(self)
+            view.__dict__.pop("adversarial", None)
+            view._own = [cell]
+            views.append(view)
+        return views
+
+    @property
+    def attacked(self) -> Any:
+        """The cell of the attack, a list where there are several."""
+        return self._own[0] if len(self._own) == 1 else list(self._own)
+
+    @property
+    def eps(self) -> Any:
+        """The bound of the perturbation, None where the attack has none."""
+        return self._of(lambda cell: cell.get("epsilon"))
+
+    @property
+    def robust_accuracy(self) -> Any:
         """Share of the images that are right before and after the attack, from 0 to 1."""
-        return float(self.attacked["accuracy"])
+        return self._of(lambda cell: float(cell["accuracy"]))
 
     @property
-    def gradient_failures(self) -> int:
+    def gradient_failures(self) -> Any:
         """How many of the images that stand were hardly attacked: their gradients were NaN, infinite, or 0 at the start
         of every run. Where it is above 0 the robust accuracy is at most what it says."""
-        return int(self.attacked.get("gradient_failures", 0))
+        return self._of(lambda cell: int(cell.get("gradient_failures", 0)))
 
     @property
     def clean_accuracy(self) -> float:
@@ -198,58 +261,104 @@ class _OneAttack(Run):
     @property
     def verdicts(self) -> npt.NDArray[np.uint8]:
         """For each image 1 where it stands, 0 where it is broken or was wrong from the start: [N]."""
-        return np.frombuffer(self.attacked["verdicts"].encode(), dtype=np.uint8) - np.uint8(ord("0"))
+        return np.asarray(
+            self._of(lambda cell: np.frombuffer(cell["verdicts"].encode(), dtype=np.uint8) - np.uint8(ord("0")))
+        )
 
     @property
     def answers(self) -> npt.NDArray[np.int64]:
         """For each image the class that the network gives it as the attack leaves it: [N]."""
-        return np.array([r["predicted"] for r in self._own_records()], dtype=np.int64)
+        return self._recorded("predicted").astype(np.int64)
+
+    def _recorded(self, field: str) -> npt.NDArray[np.float64]:
+        """A field of the records, for each image: NaN where it has no number."""
+        values: dict[tuple[str, Any], list[float]] = {(c["attack"], c.get("epsilon")): [] for c in self._own}
+        for r in self._own_records():
+            if field not in r:
+                raise UsageError(f"{self._own[0]['recipe']} finds no {field}")
+            values[r["attack"], r["epsilon"]].append(math.nan if r[field] is None else r[field])
+        return np.asarray(self._of(lambda cell: np.array(values[cell["attack"], cell.get("epsilon")], dtype=float)))
 
     def _own_records(self) -> Iterator[dict[str, Any]]:
-        return (r for r in self.records() if r["attack"] != NONE and r["epsilon"] == self.attacked["epsilon"])
+        wanted = {(c["attack"], c.get("epsilon")) for c in self._own}
+        return (r for r in self.records() if (r["attack"], r["epsilon"]) in wanted)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The images as a table, a row each: label, verdict, predicted class, margin, norm of the perturbation; needs
-        pandas."""
+        """The images as a table, a row for each and each cell: label, verdict, predicted class, margin, norm of the
+        perturbation; needs pandas. cells_to_pandas has the cells."""
         need_pandas()
         import pandas
 
-        return (
-            pandas.DataFrame(self._own_records()).drop(columns=["suite", "model", "defense", "mode"]).set_index("image")
-        )
+        table = pandas.DataFrame(self._own_records()).drop(columns=["suite", "model", "defense", "mode"])
+        if self.files is not None and "file" not in table:
+            table["file"] = [str(self.files[i]) for i in table["image"]]
+        return table.set_index("image")
 
     def __repr__(self) -> str:
-        c = self.attacked
-        radius, stand = _words.radius(c["epsilon"]), f"{_at_most(c)}{100 * self.robust_accuracy:.1f} %"
+        c = self._own[0]
+        stand = ", ".join(
+            f"{_name(c)}: {_at_most(c)}{100 * c['accuracy']:.1f} %{_failures(c)}".lstrip(": ") for c in self._own
+        )
         return (
-            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {stand} "
-            f"of {c['n']} stand{_failures(c)}, {100 * self.clean_accuracy:.1f} % are right on clean images)"
+            f"{type(self).__name__}({c['recipe'] or c['attack']}, {stand} of {c['n']} stand, "
+            f"{100 * self.clean_accuracy:.1f} % are right on clean images)"
         )
 
 
-class Result(_OneAttack):
+def _name(cell: dict[str, Any]) -> str:
+    """A cell beside others of its attack: by its norm and radius, or by its variant."""
+    if cell.get("epsilon") is not None:
+        return f"{cell['norm']} {_words.radius(cell['epsilon'])}"
+    return str(cell["attack"]).partition(":")[2]
+
+
+class Result(OneAttack):
     """One network under an attack."""
 
     @functools.cached_property
     def adversarial(self) -> npt.NDArray[np.float32]:
         """The images as the attack leaves them, [N, C, H, W]: those that were not broken are the clean ones."""
-        (path,) = (self.folder / "adversarial").glob("*.npy")
-        return np.asarray(np.load(path), dtype=np.float32)
+        return np.asarray(self._of(lambda cell: np.asarray(np.load(self._saved(cell)), dtype=np.float32)))
+
+    def _saved(self, cell: dict[str, Any]) -> pathlib.Path:
+        epsilon = 0 if cell.get("epsilon") is None else cell["epsilon"]
+        parts = "_".join((cell["suite"], cell["model"], cell["attack"], f"{epsilon:.6g}"))
+        found = list((self.folder / "adversarial").glob(glob.escape(re.sub("[^A-Za-z0-9._-]+", "-", parts)) + "_*.npy"))
+        if len(found) != 1:
+            raise UsageError(f"{self.folder} has no adversarial images of {cell['attack']}")
+        return found[0]
 
     @property
-    def components(self) -> list[dict[str, Any]]:
+    def distances(self) -> npt.NDArray[np.float64]:
+        """For each image the smallest norm that breaks it, by an attack that looks for it: [N]. It is 0 where the clean
+        image is wrong, infinite where the attack found none."""
+        return np.nan_to_num(self._recorded("distance"), nan=np.inf, posinf=np.inf)
+
+    @property
+    def components(self) -> list[Any]:
         """The attack's components in turn: `attack`, images `attacked`, accuracy after it (`robust`), `forward` and
-        `backward` passes, `seconds`."""
-        return list(self.attacked["steps"])
+        `backward` passes, `seconds`. A list of these for each cell where there are several."""
+        steps = [list(cell["steps"]) for cell in self._own]
+        return steps[0] if len(steps) == 1 else steps
 
 
-class Certificates(_OneAttack):
-    """One network's certificates by randomised smoothing."""
+class Certificates(OneAttack):
+    """One network's certificates: an image's verdict is 1 where no attack within eps can break it."""
 
     @property
     def radii(self) -> npt.NDArray[np.float64]:
-        """For each image the certified l2 radius of its label, 0 where there is none: [N]."""
-        return np.array([r["radius"] for r in self._own_records()])
+        """For each image the certified l2 radius of its label by smoothing, 0 where there is none: [N]."""
+        return self.each[0]._recorded("radius")
+
+    @property
+    def proven(self) -> npt.NDArray[np.float64]:
+        """For each image the largest radius within which a bracket proves its label: [N]."""
+        return self._recorded("proven")
+
+    @property
+    def broken(self) -> npt.NDArray[np.float64]:
+        """For each image the smallest norm by which a bracket's attacks broke it, infinite where none did: [N]."""
+        return np.nan_to_num(self._recorded("broken"), nan=np.inf, posinf=np.inf)
 
     def certified_accuracy(self, radius: float) -> float:
         """Share of the images whose label is certified at a radius, from 0 to 1."""

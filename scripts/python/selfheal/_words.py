@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from ._errors import SelfhealError
 
+NORMS = {"Linf": "linf", "L2": "l2", "L1": "l1", "L0": "l0"}  # the program's names of norms
+
 # Words of the config that _api.one writes, and of the flags that it gives.
 WORDS = (
     (r"\S*config\.json:\d+:\d+: ", ""),
@@ -15,7 +17,12 @@ WORDS = (
     (r"model \S+: model\.onnx has SHA-256 .*", "the model has changed on the disk under the call"),
     (r"suite attack: dataset data and model \S+: the images have (\d+ classes)", r"y has \1"),
     (r"suite attack: dataset data and model \S+: the images have", "x has"),
-    (r"suite attack(: dataset data and model \S+: |, )", ""),
+    (r"suite attack(: dataset data and model \S+: |, |: )", ""),
+    (r"model \S+: (?=the function )", ""),
+    (r"^(\S+, image \d+: )?(?=the function answers )", ""),
+    (r"say how many there are by classes$", "pass how many there are as classes="),
+    (r"dataset data: data set data\.csv \(csv\): ", ""),
+    (r'attacks\.\S+ lacks the key "(\w+)"', r'parameters lack "\1"'),
     (r"dataset data: data set data\.npz \(npz\): its array (\w): label (\d+)", r"\1: the label of image \2"),
     (r"dataset data: (data set data\.npz \(npz\): )?(its array )?", ""),
     (r"(?<!selfheal-input/)data\.npz", "x and y"),
@@ -33,7 +40,7 @@ WORDS = (
     (r"--scale 255\b", "mean=0, std=1 / 255"),
     (r"--scale 1\b", "no mean="),
     (r"give the flags of one, or more images", "give one instead of mean='auto', or more images"),
-    (r"; --resize .*makes them fit", "; resize x before the call"),
+    (r"; --resize .*makes them fit", "; resize x before the call, or files by resize= and crop="),
     (r", or choose another output by output_name", ""),
 )
 

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import _arrays, _network, _words
-from ._api import NORMS, VERSIONS, one
+from ._api import VERSIONS, one
 from ._errors import UsageError, brief
 from ._results import NONE, Result
 
+NORMS = {name: its for name, its in _words.NORMS.items() if name != "L0"}
 # A component's settings: the object's name and the names of its attributes, and of the program's parameters.
 APGD = (
     "apgd",
@@ -63,7 +64,8 @@ class AutoAttack:
             raise UsageError("is_tf_model: export the network to ONNX (tf2onnx) and give the file")
         if version != "custom" and attacks_to_run:
             raise UsageError("attacks_to_run needs version='custom'")
-        self.model, self.norm, self.epsilon, self.seed, self.verbose = module_of(model), norm, eps, seed, verbose
+        self.norm, self.epsilon, self.seed, self.verbose = norm, eps, seed, verbose
+        self.model = _network.module_of(model)
         self.attacks_to_run, self.version, self.device, self.log_path = (
             list(attacks_to_run or ()),
             version,
@@ -224,9 +226,3 @@ class AutoAttack:
         if self.log_path is not None:
             with open(self.log_path, "a", encoding="utf-8") as file:
                 file.write(text + "\n")
-
-
-def module_of(model: Any) -> Any:
-    """The module that a bound method such as model.forward belongs to, or what was given."""
-    owner = getattr(model, "__self__", None)
-    return owner if _network.is_module(owner) and not _network.is_module(model) else model

@@ -30,6 +30,31 @@ def images():
 
 
 @pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A network of images [N, 3, 8, 8] that is done in no time."""
+    onnx = pytest.importorskip("onnx")
+    rng = np.random.default_rng(0)
+    constants = {"c": (8, 3, 3, 3), "b": (8,), "v": (8, 10)}
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [
+            node("Conv", ["x", "c", "b"], ["h"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            node("Relu", ["h"], ["r"]),
+            node("GlobalAveragePool", ["r"], ["g"]),
+            node("Flatten", ["g"], ["f"]),
+            node("MatMul", ["f", "v"], ["y"]),
+        ],
+        "tiny",
+        [info("x", onnx.TensorProto.FLOAT, ["N", 3, 8, 8])],
+        [info("y", onnx.TensorProto.FLOAT, ["N", 10])],
+        [onnx.numpy_helper.from_array(rng.normal(0, 1, s).astype(np.float32), n) for n, s in constants.items()],
+    )
+    path = tmp_path_factory.mktemp("tiny") / "tiny.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def attacked(network, images, tmp_path_factory):
     """A finished attack, and its folder."""
     import selfheal

@@ -1,6 +1,7 @@
 """attack, certify, run, check and control."""
 
 import functools
+import gc
 import io
 import json
 import os
@@ -133,7 +134,13 @@ def test_forms(form, attacked, network, images):
     found = selfheal.attack(given, x, images[1], eps=8 / 255, version="quick", progress=False)
     assert list(found.verdicts) == list(attacked.verdicts)
     assert np.array_equal(found.adversarial, attacked.adversarial)
-    assert sorted(p.name for p in found.folder.iterdir() if p.is_dir()) == []  # large files do not stay
+    folder, report = found.folder, found.report()
+    del found
+    gc.collect()
+    assert report.is_file()  # as long as something needs it
+    del report
+    gc.collect()
+    assert not folder.parent.exists() if folder.name == "results" else not folder.exists()
 
 
 def test_parameters(network, images):
@@ -153,10 +160,11 @@ def test_normalisation(network, images):
 
 
 def test_closing_lines(monkeypatch, tmp_path, capsys):
-    """What the program prints behind the report's path is returned, and printed where progress is."""
+    """The lines that close the program's output are returned, and printed where progress is."""
     program = tmp_path / "program"
     program.write_text(
-        f"#!{sys.executable}\nprint('| a table |\\n\\nreport: out/report.html\\n\\nthe answer\\nits second line')"
+        f"#!{sys.executable}\nimport json, sys\nprint('| a table |')\n"
+        "print(json.dumps({'msg': 'answered', 'lines': ['the answer', 'its second line']}), file=sys.stderr)"
     )
     program.chmod(0o755)
     monkeypatch.setattr(_program, "PROGRAM", program)
@@ -269,8 +277,9 @@ def test_mistakes(call, message, network, images, tmp_path, monkeypatch):
 def test_certify(network, images):
     found = selfheal.certify(network, *images, n=200, eps=[0.1, 0.25], progress=False)
     assert found.radii.shape == (20,) and found.radii.min() == 0 and found.radii.max() > 0.25
-    assert found.certified_accuracy(0.1) == found.robust_accuracy == found.attacked["accuracy"]
-    assert found.certified_accuracy(0.25) == found.cell(epsilon=0.25)["accuracy"]
+    assert [found.certified_accuracy(e) for e in found.eps] == list(found.robust_accuracy)
+    assert found.certified_accuracy(0.1) == found.attacked[0]["accuracy"] == found.cell(eps=0.1)["accuracy"]
+    assert found.certified_accuracy(0.25) == found.cell(epsilon=0.25, norm="L2")["accuracy"]
 
 
 CONFIG = f"""
@@ -357,8 +366,9 @@ def test_interrupt(network, tmp_path):
 
 def test_progress():
     """A component's line is redrawn until it is finished; what is no record is the reason of a breakdown."""
-    out = io.StringIO()
-    progress = Progress(out)
+    out, file = io.StringIO(), io.StringIO()
+    out.isatty = lambda: True
+    progress, plain = Progress(out), Progress(file)
     part = {
         "model": "m",
         "defense": "none",
@@ -376,6 +386,12 @@ def test_progress():
         {"msg": "component progress", **part, "images_done": 5, "images": 10, "share": 0.5},
     ):
         progress.line(json.dumps(record))
+        plain.line(json.dumps(record))
+    plain.close("the answer")
+    assert file.getvalue() == (  # no terminal: what is finished, or comes after a while, and no carriage return
+        "m clean: 90.0 % of 10 right\nm aa 0.03 apgd-ce: 100%|####################| 10/10, 6 of 10 stand [00:03]\n"
+        "the answer\n"
+    )
     progress.close("the answer")
     first, second, third, closing, end = out.getvalue().split("\n")
     assert first == "m clean: 90.0 % of 10 right"

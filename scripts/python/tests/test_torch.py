@@ -98,6 +98,60 @@ def test_what_cannot_be_exported(forward, message, tensors):
     assert "\n" not in str(problem.value)
 
 
+class Sorted(Normalised):
+    """A module that no exporter takes, as it leaves PyTorch on the way."""
+
+    def forward(self, x):
+        if torch.jit.is_tracing() or torch.compiler.is_compiling():
+            raise TypeError("only plain tensors")
+        return super().forward(x)
+
+
+def test_functions_of_tensors(tensors):
+    """A function of tensors, a method, and a module that is attacked by its answers as it cannot be exported."""
+    x, _ = tensors
+    module = Normalised()
+    y = labelled(module, x)
+    options = {"version": "square", "eps": 2 / 255, "parameters": {"queries": 60}, "progress": False}
+    exported = selfheal.attack(module.forward, x, y, **options)  # of the module
+    assert list(exported.results["models"]) == ["Normalised"]
+
+    def scores(images):
+        assert isinstance(images, torch.Tensor) and images.dtype == torch.float32
+        with torch.no_grad():
+            return module(images)
+
+    asked = selfheal.attack(scores, x, y, **options)
+    assert asked.clean_accuracy == 1 and list(asked.verdicts) == list(exported.verdicts)
+    closed = Sorted(training=True)
+    closed.load_state_dict(module.state_dict())
+    found = selfheal.attack(closed, x.numpy(), y.numpy(), **options)
+    assert list(found.verdicts) == list(asked.verdicts) and closed.training and closed.block[2].training
+    assert list(found.results["models"]) == ["Sorted"]
+    with torch.no_grad():
+        answers = module(torch.from_numpy(found.adversarial)).argmax(dim=1)
+    assert list((answers == y).int()) == list(found.verdicts)
+    with pytest.raises(selfheal.UsageError, match=r"the module cannot be exported: torchscript: .*only plain tensors"):
+        selfheal.attack(closed, x, y, eps=2 / 255, progress=False)
+    with pytest.raises(selfheal.UsageError, match="the module fails on images of shape"):
+        selfheal.attack(closed, x[:, :2], y, **options)
+
+
+def test_files_of_a_module(images, tmp_path):
+    """A module takes images by their files too: it is exported for their size."""
+    image = pytest.importorskip("PIL.Image")
+    paths = [tmp_path / f"{k}.png" for k in range(8)]
+    for path, pixels in zip(paths, images[0], strict=False):
+        image.fromarray(pixels.transpose(1, 2, 0)).save(path)
+    module = Normalised()
+    x = torch.from_numpy(images[0][:8]).float() / 255
+    y = labelled(module, x)
+    options = {"version": "pgd", "eps": 1 / 255, "parameters": {"steps": 3}, "progress": False}
+    by_files = selfheal.attack(module, paths, y, **options)
+    assert np.array_equal(by_files.adversarial, selfheal.attack(module, x, y, **options).adversarial)
+    assert selfheal.attack(module, paths, y, resize=24, crop=16, **options).adversarial.shape == (8, 3, 16, 16)
+
+
 def test_tensors_that_cannot_be_attacked(tensors):
     """Each in one line; what a module itself raises is its cause."""
     x, y = tensors
