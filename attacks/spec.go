@@ -357,6 +357,19 @@ func ByLabels() (all []string) {
 	return lists.Map(labels, func(s Spec) string { return s.Kind })
 }
 
+// WithoutGradients returns the kinds that see scores or classes alone.
+func WithoutGradients() (all []string) {
+	for _, s := range Specs {
+		if s.Versions == nil && !s.proves {
+			m := s.attack(common{s.Kind, Linf, .5, s.climbs, false, false}, nil)
+			if _, backward := m.Passes(10); backward == 0 {
+				all = append(all, s.Kind)
+			}
+		}
+	}
+	return append(all, CorruptionKind)
+}
+
 // ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
 // recipe from an old file that names no version of AutoAttack has the default one.
 func ShortNames() map[string]string {

@@ -170,6 +170,9 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 			files.Close()
 		}
 	}()
+	if spec.Layout == result.Flat && !f.Rows {
+		return nil, fmt.Errorf("layout: flat is for rows of features: %s", strings.Join(WithRows(), ", "))
+	}
 	src, err := f.open(fsys, spec, &files)
 	if err != nil {
 		return nil, err
@@ -184,6 +187,11 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	}
 	if u, ok := src.(unpacker); ok {
 		if err := u.unpack(ids, &files); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Layout == result.Flat {
+		if src, err = inBox(src, spec.Shaping); err != nil {
 			return nil, err
 		}
 	}
@@ -241,6 +249,9 @@ func (d *Dataset) check() (err error) {
 		}
 		d.left.Clipped += d.decode(bytes, pixels)
 		if k := outside(pixels); k >= 0 {
+			if b, is := d.source.(*boxed); is {
+				return fmt.Errorf("%s: feature %d %s", d.source.name(id), k, b.explain(pixels[k], k))
+			}
 			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
 		text = text[:0]

@@ -27,12 +27,13 @@ type Preprocessing struct {
 // come before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
-	if n.Graph.Levels { // uint8 is interpreted in only one way
+	in := n.Shape()
+	if n.Graph.Levels || in.C*in.H == 1 { // uint8, and rows in a box, are interpreted in only one way
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
 		Preprocessing{Name: "in [-1,1]", Mean: []float64{0.5}, Std: []float64{0.5}})
-	in, first := n.Shape(), len(list)
+	first := len(list)
 	for i, by := range dataset.Normalisations {
 		switch p := (Preprocessing{Name: "by " + by.Of + " mean and deviation", Mean: by.Mean, Std: by.Std}); {
 		case len(by.Mean) != in.C || i > 0 && by.Of == dataset.Normalisations[i-1].Of:
@@ -255,6 +256,9 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	now := given(m).String()
 	bare := now == (Preprocessing{}).String()
 	list := slices.DeleteFunc(usual(net), func(p Preprocessing) bool { return p.String() == now })
+	if len(list) == 0 {
+		return nil, nil
+	}
 	hopeless := func(p stats.Paired) bool {
 		return p.Won <= p.Lost || !bare && float64(len(list))*p.McNemar() > significant
 	}

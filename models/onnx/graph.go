@@ -129,7 +129,8 @@ func (t *Tensor) Len() int {
 	return len(t.Ints)
 }
 
-// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [unread].
+// Attrs are a node's attributes: int or int64, float32, string, []string, []int64, []float32, *Tensor, *Subgraph, or
+// [unread].
 type Attrs map[string]any
 
 // unread stands for a value that is not kept: messages can name all nodes that have one.
