@@ -35,6 +35,11 @@ func inBox(src source, s result.Shaping) (source, error) {
 
 func (b *boxed) pixels(bytes []byte, out []float32) {
 	b.source.(encoded).pixels(bytes, out)
+	b.place(out)
+}
+
+// place replaces the features of a row by where they lie in the box.
+func (b *boxed) place(out []float32) {
 	for i, v := range out {
 		if len(b.scale) > 0 {
 			v = float32(float64(v) * b.scale[i%len(b.scale)])
@@ -69,6 +74,14 @@ func within(v, low, high float32) float32 {
 
 // outOf returns the feature at a fraction of a range, rounded as the nodes in front of the network round.
 func outOf(x, low, width float32) float32 { return float32(x*width) + low }
+
+// Place replaces features, rows in the file's units, by where they lie in the set's box.
+func (d *Dataset) Place(rows []float32) {
+	b := d.source.(*boxed)
+	for n := d.size(); len(rows) >= n; rows = rows[n:] {
+		b.place(rows[:n])
+	}
+}
 
 // explain continues the error about a feature that lies outside its range, or is not a number.
 func (b *boxed) explain(x float32, i int) string {

@@ -23,7 +23,6 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/lists"
 	"selfheal/internal/memory"
-	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -240,12 +239,11 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 			strings.Join(append(attacks.ByLabels(), attacks.CorruptionKind), ", "))
 	}
 	if takesGradients(recipe, net.Classes()) {
-		err := net.Prepare(attacks.CrossEntropy)
-		if errors.As(err, new(grad.IndependentError)) {
-			return recipe, fmt.Errorf("model %s has no gradients, as its answer rises in steps, and attack %s takes "+
-				"them; %s need none", net.Name, t.Name(), strings.Join(attacks.WithoutGradients(), ", "))
+		if net.Graph.Steps {
+			return recipe, fmt.Errorf("model %s is an ensemble of trees, which has no gradients, and attack %s takes "+
+				"them; these need none: %s", net.Name, t.Name(), strings.Join(attacks.WithoutGradients(), ", "))
 		}
-		if err != nil {
+		if err := net.Prepare(attacks.CrossEntropy); err != nil {
 			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
 		}
 	}

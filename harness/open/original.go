@@ -126,7 +126,7 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 			v = float32(v*(o.box[1][i]-o.box[0][i])) + o.box[0][i]
 		}
 		channel := c
-		if s.C*s.H == 1 { // a row, whose features are normalised by themselves
+		if s.Row() { // a row, whose features are normalised by themselves
 			channel = i
 		}
 		v = taken.pixel(v, channel)

@@ -26,9 +26,12 @@ type Preprocessing struct {
 // usual returns the preprocessings to try for a network, the likelier of two first: those of a data set like its own
 // come before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
-	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
 	in := n.Shape()
-	if n.Graph.Levels || in.C*in.H == 1 { // uint8, and rows in a box, are interpreted in only one way
+	if in.Row() { // rows in a box have no usual scale
+		return []Preprocessing{{Name: "as they are"}}
+	}
+	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
+	if n.Graph.Levels { // uint8 is interpreted in only one way
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
@@ -318,6 +321,7 @@ type Tried struct {
 	P         float64 // of no difference from the best, Holm-corrected
 	Shape     [3]int  // of the images: channels, height, width
 	Classes   int     // of the network
+	Steps     bool    // the network is an ensemble of trees, without gradients
 	Labels    string  // the labels of a folder, as cat → 0, dog → 1; "" for other formats
 
 	right []bool  // by image
@@ -401,7 +405,8 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 			p.Name = known.Name
 		}
 	}
-	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), right: make([]bool, set.Len())}
+	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), Steps: u.Net.Graph.Steps,
+		right: make([]bool, set.Len())}
 	if dataset.Find(u.Config.Datasets[0].Format).ByClass {
 		t.Labels = dataset.Numbered(set.ClassNames())
 	}

@@ -159,6 +159,7 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 type useFlags struct {
 	config, model, control string
 	bare                   attackFlags            // for a model without a config; its attack is verify's
+	images                 config.Keys            // of a model without a config; nil if they are not known
 	size                   func() ([3]int, error) // see [open.Options]
 }
 
@@ -177,7 +178,7 @@ func (f *useFlags) addBare(c flags) {
 	c.only(ofFile, "scale", "mean", "std", "layout", "output-name", "probabilities", "label")
 }
 
-// load reads the config or, given a model's path, makes one of that model, without its images.
+// load reads the config or, given a model's path, makes one of that model and f's images.
 func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Config, error) {
 	if path != "" {
 		f.model = named(path, "model")
@@ -185,7 +186,10 @@ func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Conf
 		if err != nil {
 			return nil, usage("%w", err)
 		}
-		return asked(network, config.Keys{key("format", "image-folder", ""), key("path", ".", "")})
+		if f.images == nil {
+			f.images = config.Keys{key("format", "image-folder", ""), key("path", ".", "")}
+		}
+		return asked(network, f.images)
 	}
 	err := needed(c, "model", f.model, ", the name of a model of the config")
 	if err != nil {

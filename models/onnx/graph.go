@@ -190,6 +190,8 @@ type Graph struct {
 	// Opened is set if the graph's batch, or the meaning of its batch, differs from the file's: the graph must be
 	// compared with the file, image by image, before its numbers are used.
 	Opened bool
+	// Steps is set if the answer rises in steps, as a tree ensemble's does: there are no gradients.
+	Steps bool
 	// Levels is set if the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }

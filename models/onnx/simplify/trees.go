@@ -127,5 +127,7 @@ func treeEnsemble(e *expansion) {
 		onnx.Require(int64(len(base)) == outputs, "has %d base_values for %d scores", len(base), outputs)
 		z = e.op("Add", nil, z, e.constant(onnx.FloatTensor(onnx.Shape{1, outputs}, base)))
 	}
+	e.s.g.Steps = true
+	e.s.g.Notice("its trees' answer rises in steps: it has no gradients")
 	e.classified(z, single, !slices.ContainsFunc(weights, func(w float32) bool { return w <= 0 }))
 }
