@@ -357,17 +357,17 @@ func ByLabels() (all []string) {
 	return lists.Map(labels, func(s Spec) string { return s.Kind })
 }
 
-// WithoutGradients returns the kinds that see scores or classes alone.
+// WithoutGradients returns the kinds of attacks in a norm that see scores or classes alone.
 func WithoutGradients() (all []string) {
 	for _, s := range Specs {
-		if s.Versions == nil && !s.proves {
+		if s.Versions == nil && !s.proves && !s.free {
 			m := s.attack(common{s.Kind, Linf, .5, s.climbs, false, false}, nil)
 			if _, backward := m.Passes(10); backward == 0 {
 				all = append(all, s.Kind)
 			}
 		}
 	}
-	return append(all, CorruptionKind)
+	return all
 }
 
 // ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
