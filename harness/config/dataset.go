@@ -28,11 +28,11 @@ func datasetObject(name string, s *Dataset) object {
 		optional("split", text(&s.Split, "the name of a split"), "",
 			"train, val or test, if there are several; default: test, "+unusualSplits()),
 		optional("keys", keyNames(s), "", "names of arrays or columns; default: found").in(dataset.Keyed()...),
-		optional("layout", choice(&s.Layout, []string{result.Flat}), "",
-			"flat: rows of features, [N, d], not images").in(dataset.WithRows()...),
+		optional("layout", choice(&s.Layout, []string{images, result.Flat}), "",
+			"flat: rows of features, [N, d]; default: images").in(dataset.WithRows()...),
 		optional("box", boxObject(s).value(), "",
 			"with `layout: flat`: where features lie. Attacks see (v − low)/(high − low), so that epsilon is a "+
-				"fraction of each feature's range; the network gets v").in(dataset.WithRows()...),
+				"fraction of each feature's range; the network gets v. Default: 0 to 1").in(dataset.WithRows()...),
 		optional("scale", eachOf(&s.Scale, setting.Positive), "",
 			"with `layout: flat`: what the values are multiplied by to make features, one or one a feature; default: 1").
 			in(dataset.WithRows()...),
@@ -47,9 +47,14 @@ func datasetObject(name string, s *Dataset) object {
 		optional("sha256", digest(&s.SHA256), "",
 			"hash of the scored images and labels, as in results.json").notHashed(),
 	}, check: func(d *decoder, n *node, where string) {
-		switch flat := s.Layout == result.Flat; {
-		case flat && s.Box == nil:
-			d.fail(n.pos, "%s: layout: flat needs a box, for example box: {low: 0, high: 16}", where)
+		flat := s.Layout == result.Flat
+		if s.Layout == images {
+			s.Layout = ""
+		}
+		if flat && s.Box == nil {
+			s.Box = &result.Box{Low: []float64{0}, High: []float64{1}}
+		}
+		switch {
 		case flat && s.Transform != nil:
 			d.fail(n.pos, "%s: transform is for images, not for layout: flat", where)
 		case !flat && (s.Box != nil || s.Scale != nil):
@@ -57,6 +62,9 @@ func datasetObject(name string, s *Dataset) object {
 		}
 	}}
 }
+
+// images is the usual layout.
+const images = "images"
 
 func boxObject(s *Dataset) object {
 	b := cmp.Or(s.Box, &result.Box{})

@@ -72,7 +72,7 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 		s = []int{s[0], 1, 1, s[1]}
 	case len(s) == 2:
 		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v; rows of features take layout: "+
-			"flat and a box (--box)", s)
+			"flat", s)
 	case len(s) == 3: // grey
 		s = slices.Insert(slices.Clone(s), 1, 1)
 	case len(s) != 4:

@@ -114,7 +114,7 @@ func TestRowErrors(t *testing.T) {
 		{inRange("parquet", "ragged.parquet", zero, ten), "differs in length"},
 		{inRange("parquet", "named.parquet", zero, ten), "columns name hold no numbers; encode or drop them"},
 		{inRange("image-folder", ".", zero, ten), "layout: flat is for rows of features: npz, parquet"},
-		{Spec{Format: "npz", Path: "x.npz"}, "rows of features take layout: flat and a box (--box)"},
+		{Spec{Format: "npz", Path: "x.npz"}, "rows of features take layout: flat"},
 	} {
 		_, err := Open(c.spec, files, 0)
 		must.Refuse(t, err, c.want)

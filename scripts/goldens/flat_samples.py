@@ -1,5 +1,5 @@
 """Writes harness/testdata/flat: networks of rows of features, as scikit-learn's and XGBoost's converters write them,
-test rows, and what ONNX Runtime answers to them. Needs scikit-learn, skl2onnx, xgboost, onnxmltools and pyarrow."""
+test rows, and what ONNX Runtime answers to them"""
 import json
 import pathlib
 
