@@ -7,7 +7,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Of rows of features AutoAttack leaves Square out in ℓ2 and ℓ1, and says so; images and ℓ∞ keep it.
+// AutoAttack leaves Square out in ℓ2 and ℓ1 if the images are rows of features, and says so.
 func TestRecipesOnRows(t *testing.T) {
 	row := Shape{1, 1, 64}
 	for _, c := range []struct {

@@ -28,7 +28,9 @@ models:
   normalizer: {path: harness/testdata/flat/normalizer.onnx, output: probabilities}
   pair: {path: harness/testdata/flat/pair.onnx, output: probabilities}
   label: {path: harness/testdata/flat/pair.onnx, output: label}
-attacks: {square: {kind: square, norm: linf, epsilon: 0.05, queries: 20}, ce: {kind: apgd-ce, norm: linf, epsilon: 0.05}}
+attacks:
+  square: {kind: square, norm: linf, epsilon: 0.05, queries: 20}
+  ce: {kind: apgd-ce, norm: linf, epsilon: 0.05}
 suites:
   digits: {dataset: digits, models: [mlp, forest, xgboost], attacks: [square]}
   cancer: {dataset: cancer, models: [linear, normalizer, pair], attacks: [square, ce]}
@@ -64,7 +66,8 @@ func TestRowsAnswer(t *testing.T) {
 				must.Do(t, net.Logits(t.Context(), im.Pixels, z))
 				must.Do(t, net.CopyLogits(t.Context(), im.Pixels, copied))
 				if name == "label" {
-					if got, own := attacks.Argmax(z), attacks.Argmax(copied); fmt.Sprint(got) != golden.Labels[i] || own != got {
+					if got, own := attacks.Argmax(z), attacks.Argmax(copied); own != got ||
+						fmt.Sprint(got) != golden.Labels[i] {
 						t.Fatalf("label of row %d is %d and %d, want %s", i, got, own, golden.Labels[i])
 					}
 					continue

@@ -34,7 +34,8 @@ func datasetObject(name string, s *Dataset) object {
 			"with `layout: flat`: where features lie. Attacks see (v − low)/(high − low), so that epsilon is a "+
 				"fraction of each feature's range; the network gets v. Default: 0 to 1").in(dataset.WithRows()...),
 		optional("scale", eachOf(&s.Scale, setting.Positive), "",
-			"with `layout: flat`: what the values are multiplied by to make features, one or one a feature; default: 1").
+			"with `layout: flat`: what the values are multiplied by to make features, one or one a feature; "+
+				"default: 1").
 			in(dataset.WithRows()...),
 		optional("transform", transformObject(s).value(), "",
 			"change of each image, as by torchvision's Resize and CenterCrop"),

@@ -80,12 +80,14 @@ var Table = []Format{
 		Needs: "ImageNet-C's folders, all archives unpacked into one: https://zenodo.org/record/2235448"},
 	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and " +
 		"`y`, integers, or of other names; by `layout: flat` x is [N, d] of any numbers",
-		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", Rows: true, is: isArrays, open: openNPZ,
+		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", Rows: true,
+		is: isArrays, open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
 	{Name: "parquet", Doc: "Parquet files of the Hugging Face hub: a file, or a folder with those of each split. " +
 		"Columns `image` or `img`, image files or structs with such as `bytes`, and `label` or `fine_label`; by " +
 		"`layout: flat` a column `features` of lists of numbers, or all columns beside `label`, `target` or `y`",
-		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", Rows: true, is: isParquet, open: openParquet,
+		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", Rows: true,
+		is: isParquet, open: openParquet,
 		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG, JPEG or WebP files, or a folder of such for each " +
 		"split",

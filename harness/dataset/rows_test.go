@@ -51,9 +51,10 @@ func rowFiles(t *testing.T) fstest.MapFS {
 		"x.npz": features(t),
 		"list.parquet": parquetOf(t, listed{0, []float32{0, 1, 2}}, listed{1, []float32{3, 4, 5}},
 			listed{0, []float32{6, 7, 8}}, listed{1, []float32{9, 10, 11}}),
-		"ragged.parquet": parquetOf(t, listed{0, []float32{0, 1, 2}}, listed{1, []float32{3}}, listed{1, []float32{3, 4}}),
-		"wide.parquet":   parquetOf(t, wide{20, 0, false, 60.5}, wide{50, 1, true, 80}, wide{80, 0, false, 70}),
-		"named.parquet":  parquetOf(t, named{"a", wide{20, 0, false, 60.5}}),
+		"ragged.parquet": parquetOf(t, listed{0, []float32{0, 1, 2}}, listed{1, []float32{3}},
+			listed{1, []float32{3, 4}}),
+		"wide.parquet":  parquetOf(t, wide{20, 0, false, 60.5}, wide{50, 1, true, 80}, wide{80, 0, false, 70}),
+		"named.parquet": parquetOf(t, named{"a", wide{20, 0, false, 60.5}}),
 	}
 }
 
@@ -62,15 +63,16 @@ func inRange(format, path string, low, high []float64, scale ...float64) Spec {
 		Box: &result.Box{Low: low, High: high}}}
 }
 
-// Rows of features lie in their box as fractions of each feature's range, whatever file they are in, and the range of
-// a file is that of all its rows.
+// Rows of features lie in their box as fractions of each feature's range, whatever file they are in. A file's range
+// covers all of its rows.
 func TestRowsOfFeatures(t *testing.T) {
 	files := rowFiles(t)
 	for _, c := range []struct {
 		spec Spec
 		want [][]float32 // the second row, then the range
 	}{
-		{inRange("npz", "x.npz", []float64{0}, []float64{16}), [][]float32{{3. / 16, 4. / 16, 5. / 16}, {0, 1, 2}, {9, 10, 11}}},
+		{inRange("npz", "x.npz", []float64{0}, []float64{16}),
+			[][]float32{{3. / 16, 4. / 16, 5. / 16}, {0, 1, 2}, {9, 10, 11}}},
 		{inRange("npz", "x.npz", []float64{0, 1, 2}, []float64{32, 33, 34}, 2),
 			[][]float32{{6. / 32, 7. / 32, 8. / 32}, {0, 2, 4}, {18, 20, 22}}},
 		{inRange("parquet", "list.parquet", []float64{0}, []float64{16}),

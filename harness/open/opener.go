@@ -170,8 +170,9 @@ func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 
 // taken returns how a model's input and output are interpreted.
 func (o *Opener) taken(m *config.Model, images string) simplify.Options {
-	return simplify.Options{Box: o.boxOf(m, images), Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
-		Output: m.OutputName, Label: m.Output == "label", Size: func() ([3]int, error) { return o.imageSize(m, images) }}
+	return simplify.Options{Box: o.boxOf(m, images), Scale: float32(m.Scale), Mean: float32s(m.Mean),
+		Std: float32s(m.Std), Layout: m.Layout, Output: m.OutputName, Label: m.Output == "label",
+		Size: func() ([3]int, error) { return o.imageSize(m, images) }}
 }
 
 // imageSize returns the size of a model's images: channels, height, width.

@@ -25,8 +25,10 @@ func TestAttackRows(t *testing.T) {
 		flags            []string
 		accuracy         [2]int // rows right under the attack: between these
 	}{
-		{"mlp", "digits.npz", "output_label", []string{"--attack", "apgd-ce", "--epsilon", "0.03", "--box", "0,16"}, [2]int{5, 45}},
-		{"linear", "cancer.parquet", "probabilities", []string{"--attack", "pgd", "--epsilon", "0.1"}, [2]int{5, 45}},
+		{"mlp", "digits.npz", "output_label",
+			[]string{"--attack", "apgd-ce", "--epsilon", "0.03", "--box", "0,16"}, [2]int{5, 45}},
+		{"linear", "cancer.parquet", "probabilities", []string{"--attack", "pgd", "--epsilon", "0.1"},
+			[2]int{5, 45}},
 		{"xgboost", "digits.npz", "label", []string{"--attack", "square", "--epsilon", "0.1", "--param", "queries=100"},
 			[2]int{5, 50}},
 	} {
@@ -71,7 +73,8 @@ func TestAttackRows(t *testing.T) {
 func TestRowsInWords(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
-	must.Have(t, done(t, "inspect", flat+"linear.onnx"), `its classes are called "benign", "malignant": label 0 is the first`,
+	must.Have(t, done(t, "inspect", flat+"linear.onnx"),
+		`its classes are called "benign", "malignant": label 0 is the first`,
 		"input               X [N 30]")
 	must.Have(t, done(t, "inspect", flat+"xgboost.onnx"), "it has no gradients", "of which probabilities is taken")
 	must.Have(t, done(t, "doctor", flat+"xgboost.onnx", "--data", flat+"digits.npz", "--probabilities"),
@@ -81,7 +84,8 @@ func TestRowsInWords(t *testing.T) {
 		"mlp":     "quick-linf: {kind: autoattack, version: quick, norm: linf, epsilon: 0.05}",
 	} {
 		file := filepath.Join(dir, model+".yaml")
-		done(t, "init", flat+model+".onnx", "--data", flat+"digits.npz", "--probabilities", "--box", "0,16", "--out", file)
+		done(t, "init", flat+model+".onnx", "--data", flat+"digits.npz", "--probabilities", "--box", "0,16",
+			"--out", file)
 		must.Have(t, read(t, file), want, "10 classes; rows of 64 features.", `layout: "flat", box: {low: 0, high: 16}`)
 		done(t, "run", "--config", file, "--limit", "2", "--quiet", "--out", filepath.Join(dir, model))
 	}
@@ -90,8 +94,8 @@ func TestRowsInWords(t *testing.T) {
 		model, want string
 		flags       []string
 	}{
-		{"xgboost", "model xgboost is an ensemble of trees, which has no gradients, and attack aa takes them; these need " +
-			"none: square, hop-skip-jump, rays", digits},
+		{"xgboost", "model xgboost is an ensemble of trees, which has no gradients, and attack aa takes them; " +
+			"these need none: square, hop-skip-jump, rays", digits},
 		{"linear", "takes rows of 30 features, those of the data have 64", digits},
 		{"mlp", "outside its box from 0 to 10; widen box (--box)", append(digits, "--box", "0,10")},
 		{"mlp", "--box 0: it takes the least and the largest value of features: 0,16", append(digits, "--box", "0")},

@@ -93,7 +93,7 @@ datasets:
 
 models:
 {{- if .Rows}}
-  # {{.Classes}} classes; rows of {{index .Shape 2}} features. An epsilon is a fraction of each feature's range, its box.
+  # {{.Classes}} classes; rows of {{index .Shape 2}} features. Epsilon is a fraction of each feature's box.
 {{- else}}
   # {{.Classes}} classes; {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
 {{- end}}

@@ -19,9 +19,9 @@ const classesKey = "selfheal.classes"
 const textType = pb.TensorProto_STRING
 
 // scores returns a model all of whose outputs are tensors of numbers: a ZipMap, which makes a dictionary of an item's
-// scores, gives way to the scores themselves, and an output of texts is dropped if there is another. What only these
-// need is dropped too; the operators that compute the scores stay. It also notes the classes' names. A model without
-// any of these comes back as it is.
+// scores, gives way to the scores themselves, and an output of texts is dropped if there is another. The nodes that
+// serve these alone are dropped too; the operators that compute the scores stay. It also notes the classes' names. A
+// model without any of these comes back as it is.
 func scores(data []byte) []byte {
 	m, err := parse(data)
 	if err != nil || operatorSet(m.OpsetImport, Classical) == 0 {

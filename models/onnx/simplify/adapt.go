@@ -227,8 +227,8 @@ func Preprocess(g *onnx.Graph, o Options) (err error) {
 	onnx.Require(len(in.Shape) == 4 || IsFlat(g), "scale, mean and std need an image input, this one has shape %v",
 		in.Shape)
 	if d := len(o.Box[0]); d > 0 {
-		onnx.Require(len(in.Shape) == 2 || in.Shape[1]*in.Shape[2] == 1, "takes images of shape %v, not rows of %d features",
-			in.Shape, d)
+		onnx.Require(len(in.Shape) == 2 || in.Shape[1]*in.Shape[2] == 1,
+			"takes images of shape %v, not rows of %d features", in.Shape, d)
 		takes := in.Shape[len(in.Shape)-1]
 		onnx.Require(takes == int64(d), "takes rows of %d features, those of the data have %d", takes, d)
 	}
@@ -242,7 +242,10 @@ func Preprocess(g *onnx.Graph, o Options) (err error) {
 	for _, s := range []struct {
 		op, name, made string
 		values         []float32
-	}{{"Mul", "box", "widened", widths(o.Box)}, {"Add", "low", "placed", o.Box[0]}, {"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std}} {
+	}{
+		{"Mul", "box", "widened", widths(o.Box)}, {"Add", "low", "placed", o.Box[0]},
+		{"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std},
+	} {
 		if len(s.values) == 0 {
 			continue
 		}
@@ -271,7 +274,8 @@ func widths(box [2][]float32) (w []float32) {
 	return w
 }
 
-// perChannel spreads one value over the channels, or takes one for each. Those of a row, or of a vector, are its values.
+// perChannel spreads one value over the channels, or takes one for each. The channels of a row, or of a vector, are its
+// values.
 func perChannel(name string, values []float32, in onnx.Shape) *onnx.Tensor {
 	n, shape, what := len(values), onnx.Shape{1, in[1], 1, 1}, "the image %d channels"
 	if len(in) == 2 {

@@ -64,7 +64,7 @@ func normalizer(e *expansion) {
 	e.result(0, e.op("Div", nil, x, e.op("Where", nil, zero, e.float(1), length)))
 }
 
-// Values at indices along the last axis. Of a list 0, 1, 2, … these are the indices themselves.
+// Values at indices along the last axis. They are the indices themselves if the list is 0, 1, 2, …
 func featureExtractor(e *expansion) {
 	if c := e.s.g.Consts[e.in(0)]; c != nil && c.DType != onnx.Float &&
 		slices.Equal(c.Ints, onnx.Range(0, len(c.Ints))) {

@@ -53,7 +53,8 @@ func TestClassicalErrors(t *testing.T) {
 			i := slices.Index(modes, modes[0])
 			modes[i], a["nodes_modes"] = "BRANCH_EQ", modes
 		}, "compares by BRANCH_EQ and BRANCH_LT"},
-		{"linear.onnx", "LinearClassifier", set("coefficients", []float32{1}), "has 1 coefficients for 30 columns and 2 classes"},
+		{"linear.onnx", "LinearClassifier", set("coefficients", []float32{1}),
+			"has 1 coefficients for 30 columns and 2 classes"},
 		{"linear.onnx", "LinearClassifier", set("intercepts", []float32{1}), "has 1 intercepts for 2 scores"},
 		{"linear.onnx", "Scaler", set("offset", []float32{1, 2}), "has 2 values for 30 columns"},
 		{"normalizer.onnx", "Normalizer", set("norm", "L3"), "unknown norm"},
@@ -62,7 +63,7 @@ func TestClassicalErrors(t *testing.T) {
 	}
 }
 
-// Of scikit-learn's outputs the scores are taken, and the label on demand; a ZipMap and texts go, the file's hash stays.
+// The scores are taken from scikit-learn's outputs, and the label on demand; a ZipMap and texts go.
 func TestScoresAreTaken(t *testing.T) {
 	for file, want := range map[string][2]string{ // the output with and without Label
 		"mlp.onnx":     {"output_label", "out_activations_result"},
