@@ -38,7 +38,8 @@ func TestFirst(t *testing.T) {
 		_, _, err := a.First(10)
 		must.Refuse(t, err, "larger than this program reads")
 		for end := range 2 * len(data) / 3 {
-			if a, ok := Animated(bytes.NewReader(data[:end]), int64(end)); ok && end < bytes.Index(data, []byte("ANMF"))+100 {
+			a, ok := Animated(bytes.NewReader(data[:end]), int64(end))
+			if ok && end < bytes.Index(data, []byte("ANMF"))+100 {
 				_, _, err := a.First(1 << 20)
 				must.Refuse(t, err)
 			}
