@@ -11,7 +11,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -20,6 +22,9 @@ type Shape struct{ C, H, W int }
 
 // Size returns the number of values in one image, C·H·W.
 func (s Shape) Size() int { return s.C * s.H * s.W }
+
+// Row reports whether the images are rows of features.
+func (s Shape) Row() bool { return s.C*s.H == 1 }
 
 // AnyShape stands in for the shape of images that are not known yet. It passes every attack's Check at any epsilon.
 var AnyShape = Shape{C: 3, H: 1 << 14, W: 1 << 14}
@@ -187,8 +192,8 @@ type Recipe struct {
 	Norm       Norm
 	Epsilon    float64
 	Components []Attack
-	// Fallback is a sentence that says which losses were replaced because the model has too few classes for them; "" if
-	// none was. The name then ends in "-few".
+	// Fallback is a sentence that says which losses were replaced because the model has too few classes for them, and
+	// whether Square was left out; "" if nothing was. The name then ends in "-few".
 	Fallback string
 	// Minimises is set if the recipe is a single attack that minimises the norm: it is run to learn the distances.
 	Minimises bool
@@ -204,6 +209,22 @@ type Recipe struct {
 	Corruption *Corruption
 	// Certificate is proved for the clean images instead of attacking them. Nil for an attack.
 	Certificate Certificate
+}
+
+// On returns the recipe for images of a shape. Rows of features have no windows of 5 pixels a side, with which Square
+// starts in ℓ2 and ℓ1: a recipe of several attacks leaves it out.
+func (r Recipe) On(s Shape) Recipe {
+	kept := lists.Only(r.Components, func(a Attack) bool { return a.Name() != "square" })
+	if !s.Row() || r.Norm == Linf || len(kept) == 0 || len(kept) == len(r.Components) {
+		return r
+	}
+	if r.Components = kept; r.Fallback == "" {
+		r.Name = strings.Replace(r.Name, "/", "-few/", 1)
+	} else {
+		r.Fallback += "; "
+	}
+	r.Fallback += fmt.Sprintf("rows of features have no windows for square in %s, which is left out", r.Norm.Title())
+	return r
 }
 
 // Methods returns the components, or the certificate.

@@ -88,6 +88,9 @@ func (m moved) Outside(clean []float32, made Result, s Shape) string {
 
 // Check also returns an error for limits that leave the image where it is.
 func (a spatial) Check(classes int, s Shape) error {
+	if s.Row() {
+		return fmt.Errorf("%s: it turns and shifts images, and these are rows of features", a.name)
+	}
 	if a.most() == (Pose{}) {
 		return fmt.Errorf("%s: rotation and translation are 0", a.name)
 	}

@@ -393,6 +393,12 @@ func AllTraits() []Traits {
 	return append(all, Traits{Kind: CorruptionKind, Blind: true})
 }
 
+// WithoutGradients returns the kinds of [ByScores] that have a norm.
+func WithoutGradients() []string {
+	return lists.Map(lists.Only(Specs, func(s Spec) bool { return !s.free && s.blind() }),
+		func(s Spec) string { return s.Kind })
+}
+
 // ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
 // recipe from an old file that names no version of AutoAttack has the default one.
 func ShortNames() map[string]string {

@@ -8,6 +8,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // mostClasses bounds the number of classes: an attack keeps values for each class of each image.
@@ -40,8 +41,7 @@ func (n *Network) head(o NetworkOptions) error {
 		classes = int(g.Shapes[arg.Inputs[0]][1])
 	}
 	if len(g.Outputs) > 1 {
-		g.Notices = append(g.Notices, fmt.Sprintf(
-			"has %d outputs, of which %.80s is taken; output_name chooses another", len(g.Outputs), out.Name))
+		g.Notices = append(g.Notices, simplify.NoticeTaken(g, out.Name))
 		g.Outputs = g.Outputs[:1]
 		g.Prune()
 	}

@@ -62,9 +62,8 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 
 // NetworkOptions say how to open a network.
 type NetworkOptions struct {
-	simplify.Options
-	Probabilities bool // the output is softmax probabilities; their logarithms serve as logits
-	Label         bool // the output is the class alone, of an ArgMax; its logits are 1 for this class and 0 for others
+	simplify.Options      // a label's logits are 1 for its class and 0 for others
+	Probabilities    bool // the output is softmax probabilities; their logarithms serve as logits
 	// Votes is how many passes decide an answer of a network that draws random numbers, which Seed determines. It is
 	// 0 for other networks.
 	Votes int
@@ -80,6 +79,15 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: true, Labels: o.Label}
+	if simplify.IsFlat(g) {
+		image := [3]int{}
+		if o.Size != nil {
+			image, _ = o.Size() // images that can't be read are reported where they are needed
+		}
+		if err := simplify.Unflattened(g, image); err != nil {
+			return nil, err
+		}
+	}
 	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *set) keys() (all string, of func(i int) []string) {
 	if unknown || len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
 		return whole, func(i int) []string { return []string{fmt.Sprint(whole, i)} }
 	}
-	how := encoded([]any{d.Format, d.Transform})
+	how := encoded([]any{d.Format, d.Transform, d.Box, d.Scale})
 	return fmt.Sprint(whole, how, images), func(i int) []string {
 		id := i
 		if images.IDs != nil {

@@ -28,6 +28,15 @@ func datasetObject(name string, s *Dataset) object {
 		optional("split", text(&s.Split, "the name of a split"), "",
 			"train, val or test, if there are several; default: test, "+unusualSplits()),
 		optional("keys", keyNames(s), "", "names of arrays or columns; default: found").in(dataset.Keyed()...),
+		optional("layout", choice(&s.Layout, []string{images, result.Flat}), "",
+			"flat: rows of features, [N, d]; default: images").in(dataset.WithRows()...),
+		optional("box", boxObject(s).value(), "",
+			"with `layout: flat`: where features lie. Attacks see (v − low)/(high − low), so that epsilon is a "+
+				"fraction of each feature's range; the network gets v. Default: 0 to 1").in(dataset.WithRows()...),
+		optional("scale", eachOf(&s.Scale, setting.Positive), "",
+			"with `layout: flat`: what the values are multiplied by to make features, one or one a feature; "+
+				"default: 1").
+			in(dataset.WithRows()...),
 		optional("transform", transformObject(s).value(), "",
 			"change of each image, as by torchvision's Resize and CenterCrop"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "", "ids to take, in this order"),
@@ -38,7 +47,32 @@ func datasetObject(name string, s *Dataset) object {
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
 		optional("sha256", digest(&s.SHA256), "",
 			"hash of the scored images and labels, as in results.json").notHashed(),
+	}, check: func(d *decoder, n *node, where string) {
+		flat := s.Layout == result.Flat
+		if s.Layout == images {
+			s.Layout = ""
+		}
+		if flat && s.Box == nil {
+			s.Box = &result.Box{Low: []float64{0}, High: []float64{1}}
+		}
+		switch {
+		case flat && s.Transform != nil:
+			d.fail(n.pos, "%s: transform is for images, not for layout: flat", where)
+		case !flat && (s.Box != nil || s.Scale != nil):
+			d.fail(n.pos, "%s: box and scale go with layout: flat", where)
+		}
 	}}
+}
+
+// images is the usual layout.
+const images = "images"
+
+func boxObject(s *Dataset) object {
+	b := cmp.Or(s.Box, &result.Box{})
+	return object{rows: []row{
+		required("low", eachOf(&b.Low, setting.Any), "the least value, one or one a feature"),
+		required("high", eachOf(&b.High, setting.Any), "the largest, likewise"),
+	}, check: func(*decoder, *node, string) { s.Box = b }}
 }
 
 // unusualSplits lists the splits, and their defaults, of formats with others than the usual ones.

@@ -46,7 +46,7 @@ func modelObject(name string, m *Model) object {
 			"exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
-		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
+		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C], or [N, d]"),
 		optional("sha256", digest(&m.SHA256), "", "hash of the file"),
 		optional("preprocess", m.preprocess(), "",
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
@@ -61,15 +61,17 @@ func modelObject(name string, m *Model) object {
 	}}
 }
 
+// eachOf reads one number, or a list of them.
+func eachOf(to *[]float64, within setting.Interval) value {
+	return list(to, span{least: 1, single: true}, func(v *float64) value { return decimal(v, within) })
+}
+
 func (m *Model) preprocess() value {
-	values := func(to *[]float64, within setting.Interval) value {
-		return list(to, span{least: 1, single: true}, func(v *float64) value { return decimal(v, within) })
-	}
 	return object{rows: []row{
 		optional("scale", decimal(&m.Scale, setting.Positive), "1",
 			"255 for a network of images in [0,255], such as Keras's with a Rescaling"),
-		optional("mean", values(&m.Mean, setting.Any), "0", "one, or one a channel"),
-		optional("std", values(&m.Std, setting.Positive), "1", "one, or one a channel"),
+		optional("mean", eachOf(&m.Mean, setting.Any), "0", "one, or one a channel, or a feature of rows"),
+		optional("std", eachOf(&m.Std, setting.Positive), "1", "likewise"),
 	}, check: func(d *decoder, n *node, where string) {
 		if len(m.Mean) > 1 && len(m.Std) > 1 && len(m.Mean) != len(m.Std) {
 			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where,

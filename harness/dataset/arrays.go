@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
@@ -170,7 +171,7 @@ func (a arrays) pair(spec Spec) (x, y *array, err error) {
 	split, err := commonSplit(spec.Split, func(split string) bool { return of(split, true) }, "split",
 		"none of its arrays is one of "+shorten(spec.Split)+"; it holds: "+a.names())
 	if split == "" && err == nil {
-		return a.byShape("")
+		return a.byShape("", rankOf(spec))
 	}
 	return x, y, err
 }
@@ -186,12 +187,20 @@ func (a arrays) beside(spec Spec) (x, y *array, err error) {
 			return a.find(a.first), y, nil
 		}
 	}
-	return a.byShape(a.first)
+	return a.byShape(a.first, rankOf(spec))
+}
+
+// rankOf returns how many dimensions an array of images, or of rows, has.
+func rankOf(spec Spec) int {
+	if spec.Layout == result.Flat {
+		return 2
+	}
+	return 4
 }
 
 // byShape finds the only array that may be images, or the one named images, and the only one that may be their
 // labels.
-func (a arrays) byShape(images string) (x, y *array, err error) {
+func (a arrays) byShape(images string, rank int) (x, y *array, err error) {
 	var xs, ys []*array
 	for _, one := range a.list {
 		o, err := one.open()
@@ -200,7 +209,7 @@ func (a arrays) byShape(images string) (x, y *array, err error) {
 		}
 		o.Close()
 		switch n := len(o.header.shape); {
-		case images == "" && n == 4 || one.name == images:
+		case images == "" && n == rank || one.name == images:
 			xs = append(xs, &one)
 		case n == 1 && o.header.kind != 'f' && o.header.kind != 'b':
 			ys = append(ys, &one)

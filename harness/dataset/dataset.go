@@ -171,6 +171,9 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 			files.Close()
 		}
 	}()
+	if spec.Layout == result.Flat && !f.Rows {
+		return nil, fmt.Errorf("layout: flat is for rows of features: %s", strings.Join(WithRows(), ", "))
+	}
 	src, err := f.open(fsys, spec, &files)
 	if err != nil {
 		return nil, err
@@ -191,6 +194,11 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	var file func(id int) string
 	if f, ok := src.(interface{ file(id int) string }); ok {
 		file = f.file
+	}
+	if spec.Layout == result.Flat {
+		if src, err = inBox(src, spec.Shaping); err != nil {
+			return nil, err
+		}
 	}
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
@@ -246,6 +254,9 @@ func (d *Dataset) check() (err error) {
 		}
 		d.left.Clipped += d.decode(bytes, pixels)
 		if k := outside(pixels); k >= 0 {
+			if b, is := d.source.(*boxed); is {
+				return fmt.Errorf("%s: feature %d %s", d.source.name(id), k, b.explain(pixels[k], k))
+			}
 			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
 		text = text[:0]

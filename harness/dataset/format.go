@@ -27,6 +27,7 @@ type Format struct {
 	Splits string
 	// ByClass says that each class has a folder, and that the order of folders is the order of labels.
 	ByClass bool
+	Rows    bool   // such a set may hold rows of features, by layout: flat
 	Trained string // the name for scripts/zoo/train.py; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
 	is   func(fsys fs.FS, path string) bool
@@ -78,12 +79,15 @@ var Table = []Format{
 		is: isImageNetC, open: openImageNetC,
 		Needs: "ImageNet-C's folders, all archives unpacked into one: https://zenodo.org/record/2235448"},
 	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and " +
-		"`y`, integers, or of other names",
-		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", is: isArrays, open: openNPZ,
+		"`y`, integers, or of other names; by `layout: flat` x is [N, d] of any numbers",
+		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", Rows: true,
+		is: isArrays, open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
 	{Name: "parquet", Doc: "Parquet files of the Hugging Face hub: a file, or a folder with those of each split. " +
-		"Columns `image` or `img`, image files or structs with such as `bytes`, and `label` or `fine_label`",
-		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", is: isParquet, open: openParquet,
+		"Columns `image` or `img`, image files or structs with such as `bytes`, and `label` or `fine_label`; by " +
+		"`layout: flat` a column `features` of lists of numbers, or all columns beside `label`, `target` or `y`",
+		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", Rows: true,
+		is: isParquet, open: openParquet,
 		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
 	{Name: "csv", Doc: "a CSV file with a line for each image: its file, PNG, JPEG or WebP, relative to the list, " +
 		"and its label or its class's name; the first line may be `file,label`",
@@ -98,6 +102,11 @@ var Table = []Format{
 // Keyed returns the formats that take keys.
 func Keyed() []string {
 	return lists.Map(lists.Only(Table, func(f Format) bool { return f.Keys != "" }), nameOf)
+}
+
+// WithRows returns the formats that may hold rows of features.
+func WithRows() []string {
+	return lists.Map(lists.Only(Table, func(f Format) bool { return f.Rows }), nameOf)
 }
 
 // Find returns the row of a format, or an empty one.

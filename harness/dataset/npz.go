@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
 
@@ -22,6 +23,7 @@ type npz struct {
 	start  int64       // position of image 0 in values
 	shape  [3]int      // C, H, W
 	last   bool        // channels last
+	rows   bool        // of features: [N, d]
 	n      int         // number of classes: the largest label plus one
 }
 
@@ -34,7 +36,7 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &npz{path: spec.Path}
+	z := &npz{path: spec.Path, rows: spec.Layout == result.Flat}
 	if err := z.openImages(*x, spec.channels(), files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
@@ -59,18 +61,27 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 	} else {
 		opened.Close()
 	}
-	if z.x, z.h = x, opened.header; z.h.kind != 'f' && z.h.name != "uint8" {
+	if z.x, z.h = x, opened.header; z.h.kind != 'f' && z.h.name != "uint8" && !z.rows {
 		return fmt.Errorf("images are uint8 or float32, not %s", z.h.name)
 	}
 	s := z.h.shape
 	switch {
+	case z.rows && len(s) != 2:
+		return fmt.Errorf("rows of features have the shape [N, d], not %v; leave layout out for images", s)
+	case z.rows:
+		s = []int{s[0], 1, 1, s[1]}
+	case len(s) == 2:
+		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v; rows of features take layout: "+
+			"flat", s)
 	case len(s) == 3: // grey
 		s = slices.Insert(slices.Clone(s), 1, 1)
 	case len(s) != 4:
 		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v", s)
 	}
-	if z.last, err = channelsLast(s, channels); err != nil {
-		return err
+	if !z.rows {
+		if z.last, err = channelsLast(s, channels); err != nil {
+			return err
+		}
 	}
 	z.shape = [3]int(s[1:])
 	if z.last {
@@ -183,7 +194,7 @@ func (z *npz) pixels(bytes []byte, out []float32) {
 	for c := range channels {
 		from, out := c*next, out[c*plane:(c+1)*plane]
 		switch {
-		case z.h.width == 1:
+		case z.h.width == 1 && !z.rows:
 			for k := range out {
 				out[k] = value(bytes[from+k*step])
 			}

@@ -59,16 +59,32 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pictures{grey: spec.grey()}
+	p, t := &pictures{grey: spec.grey()}, (*table)(nil)
+	if spec.Layout == result.Flat {
+		t = &table{pictures: p}
+	}
 	for _, name := range names {
 		f, err := files.open(fsys, name)
 		if err != nil {
 			return nil, err
 		}
 		p.parts = append(p.parts, picturePart{file: f, name: name, first: len(p.labels)})
-		if err := guarded(func() error { return p.open(&p.parts[len(p.parts)-1], spec.Keys) }); err != nil {
+		part := &p.parts[len(p.parts)-1]
+		err = guarded(func() error {
+			if err := p.open(part); err != nil {
+				return err
+			}
+			if t != nil {
+				return t.columns(part, spec.Keys)
+			}
+			return p.columns(part, spec.Keys)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if t != nil {
+		return t, nil
 	}
 	return p, nil
 }
@@ -83,8 +99,8 @@ func guarded(run func() error) (err error) {
 	return run()
 }
 
-// open reads a file's metadata and labels.
-func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
+// open reads a file's metadata.
+func (p *pictures) open(part *picturePart) (err error) {
 	var tail [8]byte // length of the metadata, and the format's magic number
 	if part.size < int64(len(tail)) {
 		return errors.New("it is no Parquet file: it is too short")
@@ -100,10 +116,14 @@ func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
 	if err != nil {
 		return fmt.Errorf("it is no Parquet file: %s", shorten(err.Error()))
 	}
-	rows := part.pages.NumRows()
-	if rows < 0 || rows > int64(maxImages-len(p.labels)) {
+	if rows := part.pages.NumRows(); rows < 0 || rows > int64(maxImages-len(p.labels)) {
 		return fmt.Errorf("it claims %d images; %d in all are read", rows, maxImages)
 	}
+	return nil
+}
+
+// columns finds the images and reads the labels of a file.
+func (p *pictures) columns(part *picturePart, keys *result.Keys) error {
 	x, y := imageColumns, labelColumns
 	if keys != nil {
 		x, y = []string{keys.X}, []string{keys.Y}
@@ -113,9 +133,15 @@ func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
 		return err
 	}
 	part.image = image.ColumnIndex
-	label, name, err := column(part.pages, "labels", y)
+	_, err = p.readLabels(part, y)
+	return err
+}
+
+// readLabels reads a file's labels, from the first of the named columns, and returns this.
+func (p *pictures) readLabels(part *picturePart, columns []string) (label parquet.LeafColumn, err error) {
+	label, name, err := column(part.pages, "labels", columns)
 	if err != nil {
-		return err
+		return label, err
 	}
 	if p.names == nil {
 		p.names = classNames(part.pages, name)
@@ -135,10 +161,10 @@ func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
 		p.labels, p.n = append(p.labels, int(n)), max(p.n, int(n)+1)
 		return nil
 	})
-	if err == nil && int64(len(p.labels)-part.first) != rows {
+	if rows := part.pages.NumRows(); err == nil && int64(len(p.labels)-part.first) != rows {
 		err = fmt.Errorf("it has %d labels for %d images", len(p.labels)-part.first, rows)
 	}
-	return err
+	return label, err
 }
 
 func kindOf(v parquet.Value) string {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	stdimage "image"
@@ -10,10 +11,11 @@ import (
 	"io/fs"
 	"slices"
 
-	"golang.org/x/image/webp"
+	xwebp "golang.org/x/image/webp"
 
 	"selfheal/harness/result"
 	"selfheal/internal/jpeg"
+	"selfheal/internal/webp"
 )
 
 // values writes the pixels of bytes into out.
@@ -124,14 +126,14 @@ func decoder(f file) (w, h int, decode func() (rowReader, error), err error) {
 			return p.Row, nil
 		}, err
 	}
-	if a, ok := animated(f); ok {
-		return a.canvas.X, a.canvas.Y, a.rows, nil
+	if a, ok := webp.Animated(f, f.size); ok {
+		return a.Canvas.X, a.Canvas.Y, func() (rowReader, error) { return firstFrame(a) }, nil
 	}
 	// image.Decode would use any decoder that some package registers; other formats would not be read as Pillow reads
 	// them.
 	config, pixels := png.DecodeConfig, png.Decode
 	if string(start[:]) == "RI" {
-		config, pixels = webp.DecodeConfig, webp.Decode
+		config, pixels = xwebp.DecodeConfig, xwebp.Decode
 	}
 	head, err := config(io.NewSectionReader(f, 0, f.size))
 	if err == nil && head.ColorModel == color.Gray16Model {
@@ -158,7 +160,7 @@ func rows(im stdimage.Image) rowReader {
 	case *stdimage.NYCbCrA: // transparency is dropped
 		return rows(&im.YCbCr)
 	case *stdimage.YCbCr:
-		return func(y int, r, g, b []uint8) { webpRow(im, y, r, g, b) }
+		return func(y int, r, g, b []uint8) { webp.Row(im, y, r, g, b) }
 	case *stdimage.NRGBA64: // the upper bytes; the colour model would multiply them by the transparency
 		return func(y int, r, g, b []uint8) {
 			row := im.Pix[im.PixOffset(at.X, at.Y+y):]
@@ -180,4 +182,30 @@ func rows(im stdimage.Image) rowReader {
 			r[x], g[x], b[x] = c.R, c.G, c.B
 		}
 	}
+}
+
+// firstFrame decodes an animation's first frame. The canvas around a smaller frame is black, whatever background the
+// file names: so does libwebp's animation decoder, through which Pillow reads the file.
+func firstFrame(a webp.Animation) (rowReader, error) {
+	still, inside, err := a.First(maxJPEG)
+	if err != nil {
+		return nil, err
+	}
+	im, err := xwebp.Decode(bytes.NewReader(still))
+	if err != nil {
+		return nil, err
+	}
+	if im.Bounds().Size() != inside.Size() {
+		return nil, errors.New("its first frame has another size than its header says")
+	}
+	frame := rows(im)
+	return func(y int, r, g, b []uint8) {
+		clear(r)
+		clear(g)
+		clear(b)
+		if y >= inside.Min.Y && y < inside.Max.Y {
+			from, to := inside.Min.X, inside.Max.X
+			frame(y-inside.Min.Y, r[from:to], g[from:to], b[from:to])
+		}
+	}, nil
 }

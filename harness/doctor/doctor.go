@@ -251,6 +251,9 @@ func (s *examination) near(what string, images int, tolerance float64,
 // gradient compares the rise of the cross-entropy between two points with the mean of its slope between them. They
 // are equal even for a network with kinks. The label is the least likely class, where the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
+	if s.net.Graph.Steps {
+		return "", skipped{errors.New("its trees have no gradients")}
+	}
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
 		x := slices.Clone(s.images[0])

@@ -112,6 +112,10 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 		return nil, open.Wrong(err)
 	}
 	shape := d.Shape()
+	if of := u.Config.Dataset(c.Dataset); len(c.Shape) == 2 && of.Box != nil && c.Shape[1] == shape[2] {
+		d.Place(c.Images)
+		c.Shape = []int{c.Shape[0], 1, 1, shape[2]}
+	}
 	if last := []int{shape[1], shape[2], shape[0]}; len(c.Shape) == 4 && slices.Equal(c.Shape[1:], last) &&
 		!slices.Equal(last, shape[:]) { // channels last, as in the data's own files
 		c.Images, c.Shape = channelsFirst(c.Images, shape), []int{c.Shape[0], shape[0], shape[1], shape[2]}

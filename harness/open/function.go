@@ -27,7 +27,7 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		return f, fmt.Errorf("%s stands for a function of the program that asked for these results; only that can "+
 			"attack it", m.Path)
 	}
-	set, err := o.Scored(o.scoredWith(m, images))
+	set, err := o.Scored(o.imagesOf(m, images))
 	if err != nil {
 		return f, err
 	}

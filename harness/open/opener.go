@@ -136,14 +136,14 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options:       o.taken(m, images),
-		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
+		Probabilities: m.Output == "probabilities", At: m.SplitAt,
 		Votes: m.Votes, Seed: o.Config.Seed})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
 	if n.Votes() == 0 {
 		var answers *Original
-		if answers, err = o.original(m, n, file); err != nil {
+		if answers, err = o.original(m, n, file, images); err != nil {
 			n.Graph.Notice(fmt.Sprintf("its opened form gives all answers, as the file does not run: %v", err))
 			err = nil
 		} else if err = n.AnsweredBy(answers); err == nil && n.Graph.IsCopy() {
@@ -174,8 +174,9 @@ func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 
 // taken returns how a model's input and output are interpreted.
 func (o *Opener) taken(m *config.Model, images string) simplify.Options {
-	return simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
-		Output: m.OutputName, Size: func() ([3]int, error) { return o.imageSize(m, images) }}
+	return simplify.Options{Box: o.boxOf(m, images), Scale: float32(m.Scale), Mean: float32s(m.Mean),
+		Std: float32s(m.Std), Layout: m.Layout, Output: m.OutputName, Label: m.Output == "label",
+		Size: func() ([3]int, error) { return o.imageSize(m, images) }}
 }
 
 // imageSize returns the size of a model's images: channels, height, width.
@@ -183,20 +184,38 @@ func (o *Opener) imageSize(m *config.Model, name string) (shape [3]int, err erro
 	if o.size != nil {
 		return o.size()
 	}
-	if name = o.scoredWith(m, name); o.Config.Dataset(name) == nil {
+	if name = o.imagesOf(m, name); name == "" {
 		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
 	}
 	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
 }
 
-// scoredWith returns the name of a data set or, if that is "", of the one that a model's first suite scores.
-func (o *Opener) scoredWith(m *config.Model, name string) string {
+// imagesOf names a model's images: name or, if it is "", the data set of the first suite that scores them; "" if there
+// is none.
+func (o *Opener) imagesOf(m *config.Model, name string) string {
 	for _, s := range o.Config.Suites {
 		if name == "" && slices.Contains(s.Models, m.Name) {
 			name = s.Dataset
 		}
 	}
+	if o.Config.Dataset(name) == nil {
+		return ""
+	}
 	return name
+}
+
+// boxOf returns the box of a model's images if they are rows of features. Rows that can't be read are reported when
+// they are scored.
+func (o *Opener) boxOf(m *config.Model, images string) (box [2][]float32) {
+	name := o.imagesOf(m, images)
+	if name == "" || o.Config.Dataset(name).Box == nil {
+		return box
+	}
+	shape, err := FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
+	if err == nil {
+		box, _ = o.Config.Dataset(name).Box.Of(shape[2])
+	}
+	return box
 }
 
 // Identified returns the model's description for results, from the config and its file's hash.
@@ -230,6 +249,10 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 			net.Name, t.Name(), strings.Join(append(attacks.ByScores(), attacks.CorruptionKind), ", "))
 	}
 	if takesGradients(recipe, net.Classes()) {
+		if net.Graph.Steps {
+			return recipe, fmt.Errorf("model %s is an ensemble of trees, which has no gradients, and attack %s takes "+
+				"them; these need none: %s", net.Name, t.Name(), strings.Join(attacks.WithoutGradients(), ", "))
+		}
 		if err := net.Prepare(attacks.CrossEntropy); err != nil {
 			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
 		}

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,7 +22,8 @@ type Original struct {
 	*ort.Original
 	model *config.Model
 	shape attacks.Shape
-	last  bool // the file takes channels last
+	box   [2][]float32 // of rows of features; nil for images
+	last  bool         // the file takes channels last
 
 	levels bool          // the input is uint8
 	turns  chan struct{} // bounds the concurrent runs
@@ -34,16 +36,22 @@ const (
 	NoticeByCopy = "its opened form gives all answers, as there is no file behind a control between layers"
 )
 
-func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) (*Original, error) {
-	session, err := ort.OpenOriginal(m.Path, file, m.OutputName)
+func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File,
+	images string) (*Original, error) {
+	in, out, err := onnx.Ports(file.Data)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.Name, err)
+	}
+	session, err := ort.OpenOriginal(m.Path, file,
+		cmp.Or(m.OutputName, simplify.Scores(out, m.Output == "label")))
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	s := n.Shape()
-	if in, _, err := onnx.Ports(file.Data); err == nil && len(in[0].Shape) == 4 { // the session has already read them
+	if rank := len(in[0].Shape); rank == 4 || rank == 2 {
 		session.Take(simplify.Sized(in[0].Shape, m.Layout, [3]int{s.C, s.H, s.W}))
 	}
-	original := &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels,
+	original := &Original{Original: session, model: m, shape: s, box: o.boxOf(m, images), levels: n.Graph.Levels,
 		turns: make(chan struct{}, o.Cores())}
 	layout := original.Shape()
 	original.last = m.Layout == simplify.ChannelsLast ||
@@ -114,7 +122,14 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
 				i, v)
 		}
-		v = taken.pixel(v, c)
+		if o.box[0] != nil {
+			v = float32(v*(o.box[1][i]-o.box[0][i])) + o.box[0][i]
+		}
+		channel := c
+		if s.Row() { // a row, whose features are normalised by themselves
+			channel = i
+		}
+		v = taken.pixel(v, channel)
 		if o.last {
 			i = at*s.C + c
 		}

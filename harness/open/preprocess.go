@@ -26,13 +26,17 @@ type Preprocessing struct {
 // usual returns the preprocessings to try for a network, the likelier of two first: those of a data set like its own
 // come before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
+	in := n.Shape()
+	if in.Row() { // rows in a box have no usual scale
+		return []Preprocessing{{Name: "as they are"}}
+	}
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
 	if n.Graph.Levels || n.Opaque() { // uint8 and functions are asked in only one way
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
 		Preprocessing{Name: "in [-1,1]", Mean: []float64{0.5}, Std: []float64{0.5}})
-	in, first := n.Shape(), len(list)
+	first := len(list)
 	for i, by := range dataset.Normalisations {
 		switch p := (Preprocessing{Name: "by " + by.Of + " mean and deviation", Mean: by.Mean, Std: by.Std}); {
 		case len(by.Mean) != in.C || i > 0 && by.Of == dataset.Normalisations[i-1].Of:
@@ -255,6 +259,9 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	now := given(m).String()
 	bare := now == (Preprocessing{}).String()
 	list := slices.DeleteFunc(usual(net), func(p Preprocessing) bool { return p.String() == now })
+	if len(list) == 0 {
+		return nil, nil
+	}
 	hopeless := func(p stats.Paired) bool {
 		return p.Won <= p.Lost || !bare && float64(len(list))*p.McNemar() > significant
 	}
@@ -314,6 +321,7 @@ type Tried struct {
 	P         float64 // of no difference from the best, Holm-corrected
 	Shape     [3]int  // of the images: channels, height, width
 	Classes   int     // of the network
+	Steps     bool    // the network is an ensemble of trees, without gradients
 	Labels    string  // the labels of a folder, as cat → 0, dog → 1; "" for other formats
 
 	right []bool  // by image
@@ -397,7 +405,8 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 			p.Name = known.Name
 		}
 	}
-	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), right: make([]bool, set.Len())}
+	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), Steps: u.Net.Graph.Steps,
+		right: make([]bool, set.Len())}
 	if dataset.Find(u.Config.Datasets[0].Format).ByClass {
 		t.Labels = dataset.Numbered(set.ClassNames())
 	}

@@ -172,6 +172,8 @@ func fitsShape(shape [3]int, n *control.Network) error {
 	}
 	advice := fmt.Sprintf("save them as %d×%d pixels", takes.W, takes.H)
 	switch {
+	case takes.Row():
+		return fmt.Errorf("the images have %d values, the model takes rows of %d", shape[0]*shape[1]*shape[2], takes.W)
 	case shape[0] != takes.C:
 		advice = "save them with as many"
 	case takes.H == takes.W:

@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
+	"selfheal/harness/result"
 	"selfheal/internal/number"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -121,6 +122,14 @@ func (u *Model) answers(ctx context.Context, who Classifier, n int, pixels func(
 		return err
 	})
 	return out, err
+}
+
+// Box returns the box of the model's images, or nil if they are no rows of features.
+func (u *Model) Box() *result.Box {
+	if name := u.imagesOf(u.Config.Model(u.Net.Name), ""); name != "" {
+		return u.Config.Dataset(name).Box
+	}
+	return nil
 }
 
 // Fits checks that the model takes the images of a data set.

@@ -160,6 +160,7 @@ func (a attack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error)
 	if err != nil {
 		return r, fmt.Errorf("attack %s: %w", a.Name(), err)
 	}
+	r = r.On(shape)
 	for _, c := range r.Methods() {
 		if err := c.Check(classes, shape); err != nil {
 			return r, fmt.Errorf("attack %s: %w", a.Name(), err)

@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -24,6 +25,11 @@ type Dataset struct {
 type Shaping struct {
 	Split string `json:"split,omitempty"` // the part of a set that has several
 	Keys  *Keys  `json:"keys,omitempty"`  // names of its images and labels
+	// Layout is flat for rows of features, [N, d]; absent for images.
+	Layout string `json:"layout,omitempty"`
+	Box    *Box   `json:"box,omitempty"` // where the features of rows lie
+	// Scale turns the values of rows into features: one, or one a feature; absent: 1.
+	Scale []float64 `json:"scale,omitempty"`
 	// Transform resizes and crops each image.
 	Transform *Transform `json:"transform,omitempty"`
 	Sample    *Sample    `json:"sample,omitempty"` // takes images at random
@@ -81,6 +87,37 @@ type Transform struct {
 	Interpolation string `json:"interpolation"`    // bilinear or bicubic, with antialiasing
 }
 
+// Flat is the layout of rows of features.
+const Flat = "flat"
+
+// Box has the least and the largest value of features: one for all, or one a feature. An attack sees a feature v as
+// (v − low)/(high − low), so that epsilon is a fraction of each feature's range.
+type Box struct {
+	Low  []float64 `json:"low"`
+	High []float64 `json:"high"`
+}
+
+// Of returns the ends of each of d features, in float32, as the network gets them.
+func (b *Box) Of(d int) (ends [2][]float32, err error) {
+	for i, v := range [][]float64{b.Low, b.High} {
+		if len(v) != 1 && len(v) != d {
+			return ends, fmt.Errorf("box: %s has %d values, a row %d features; give one, or one a feature",
+				[]string{"low", "high"}[i], len(v), d)
+		}
+		ends[i] = make([]float32, d)
+		for k := range d {
+			ends[i][k] = float32(v[k%len(v)])
+		}
+	}
+	for k, low := range ends[0] {
+		if !(ends[1][k]-low >= 0) || math.IsInf(float64(ends[1][k]-low), 0) {
+			return ends, fmt.Errorf("box: feature %d runs from %v to %v, in float32, which is no range", k, low,
+				ends[1][k])
+		}
+	}
+	return ends, nil
+}
+
 // Interpolations of a [Transform].
 const (
 	Bilinear = "bilinear"
@@ -101,6 +138,9 @@ func (s Shaping) Words() string {
 	}
 	if s.Keys != nil {
 		words = append(words, fmt.Sprintf("x is %s, y is %s", s.Keys.X, s.Keys.Y))
+	}
+	if s.Layout == Flat {
+		words = append(words, "rows of features, epsilon a fraction of each feature's box")
 	}
 	if t := s.Transform; t != nil {
 		if t.Resize > 0 {

@@ -162,7 +162,7 @@ var (
 		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
 			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's "+
 			"name says `-few`. The numbers are sound, but not those of AutoAttack's published recipe, which is "+
-			"undefined there.",
+			"undefined there. Square is left out in ℓ2 and ℓ1 for rows of features, as its windows need images.",
 		"Name the recipe as it stands in the cell when you compare.")
 	WarnClassesLeftOut = warning("classes-left-out",
 		"A limit took the first images of a data set whose classes are mixed, and with them so few classes that "+

@@ -74,8 +74,11 @@ func portion(total, n, i int) int {
 	return s
 }
 
-// share returns how many cases the i-th suite may have.
+// share returns how many cases the i-th suite may have: none of rows of features, which are no pictures.
 func (g *gallery) share(i int) int {
+	if d := g.cfg.Dataset(g.cfg.Suites[i].Dataset); d.Layout == result.Flat {
+		return 0
+	}
 	return min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), i))
 }
 
@@ -90,6 +93,9 @@ func (g *gallery) begin(j *plan.Job) {
 			before += all
 		}
 		all += g.share(i)
+	}
+	if all == 0 {
+		return
 	}
 	if all%7 == 0 { // at most 48, so 11 has no common factor with it then
 		stride = 11

@@ -66,7 +66,7 @@ var flagValues = map[string]string{
 	"config": "other.yaml", "control": "k", "cpu": "2", "crop": "2", "data": "few", "dataset": "few", "dry-run": "",
 	"engine": "pbs", "epsilon": "1/255", "fit": "few", "force": "--out held |", "format": "parquet", "gpus": "1",
 	"group": "7", "image": "j", "json": "", "junit": "j.xml", "keep-inputs": "",
-	"keys": "--data arrays.npz | u,v", "label": "", "layout": "nhwc", "limit": "1",
+	"box": "0,1", "keys": "--data arrays.npz | u,v", "label": "", "layout": "nhwc", "limit": "1",
 	"log-every": "0s", "log-format": "json", "markdown": "m.md", "mean": "0.1",
 	"memory": "1Gi", "model": "n", "mount": "/absent", "namespace": "n", "new-model": "--baseline other.json |",
 	"no-descriptions": "", "norm": "l2", "offline": "", "onnxruntime": "/absent.so", "out": "elsewhere",

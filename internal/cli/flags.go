@@ -159,6 +159,7 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 type useFlags struct {
 	config, model, control string
 	bare                   attackFlags            // for a model without a config; its attack is verify's
+	images                 config.Keys            // of a model without a config; nil if they are not known
 	size                   func() ([3]int, error) // see [open.Options]
 }
 
@@ -177,7 +178,7 @@ func (f *useFlags) addBare(c flags) {
 	c.only(ofFile, "scale", "mean", "std", "layout", "output-name", "probabilities", "label")
 }
 
-// load reads the config or, given a model's path, makes one of that model, without its images.
+// load reads the config or, given a model's path, makes one of that model and f's images.
 func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Config, error) {
 	if path != "" {
 		f.model = named(path, "model")
@@ -185,7 +186,10 @@ func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Conf
 		if err != nil {
 			return nil, usage("%w", err)
 		}
-		return asked(network, config.Keys{key("format", "image-folder", ""), key("path", ".", "")})
+		if f.images == nil {
+			f.images = config.Keys{key("format", "image-folder", ""), key("path", ".", "")}
+		}
+		return asked(network, f.images)
 	}
 	err := needed(c, "model", f.model, ", the name of a model of the config")
 	if err != nil {
@@ -349,8 +353,8 @@ func (f *outputFlags) add(c flags, g *globals) {
 
 // dataFlags are --data and the flags that say how to read it.
 type dataFlags struct {
-	data, format, split, keys, classes string
-	resize, crop                       int
+	data, format, split, keys, classes, box string
+	resize, crop                            int
 }
 
 func (f *dataFlags) add(c flags) {
@@ -367,7 +371,9 @@ func (f *dataFlags) add(c flags) {
 		"the names of the model's classes in its order: cat,dog, or a file of a name a line", anyFile)
 	c.whole(&f.resize, "resize", 0, "resize images, by their shorter side, to so many pixels, as torchvision does")
 	c.whole(&f.crop, "crop", 0, "take a square of so many pixels a side from their middle")
-	c.only(beside("data"), "format", "split", "keys")
+	c.text(&f.box, "box", "", "of rows of features: their least and largest value, 0,16 (default: each feature's in "+
+		"the file); epsilon is a fraction of it", noFiles)
+	c.only(beside("data"), "format", "split", "keys", "box")
 }
 
 // transform returns what --resize and --crop do to an image; nil for nothing.
@@ -395,9 +401,45 @@ func (f *dataFlags) images() (keys config.Keys, err error) {
 		return nil, err
 	}
 	names, err := f.classNames()
-	return filled(key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data"),
+	keys = filled(key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data"),
 		key("split", f.split, "--split"), key("keys", filled(key("x", x, ""), key("y", y, "")), "--keys"),
-		transformed(f.resize, f.crop), key("classes", names, "--classes")), err
+		transformed(f.resize, f.crop), key("classes", names, "--classes"))
+	spec := dataset.Spec{Format: format, Path: filepath.ToSlash(f.data)}
+	if spec.Split = f.split; f.keys != "" {
+		spec.Keys = &result.Keys{X: x, Y: y}
+	}
+	rows := dataset.Rows(spec, config.Folder("."))
+	switch {
+	case err != nil:
+		return nil, err
+	case rows:
+		box, err := f.boxOf(spec)
+		return append(keys, key("layout", result.Flat, ""), key("box", box, "--box")), err
+	case f.box != "":
+		return nil, errors.New("--box is for rows of features, [N, d]; --data holds images")
+	}
+	return keys, nil
+}
+
+// boxOf returns the config's box of rows: that of --box or, without it, each feature's range in the file.
+func (f *dataFlags) boxOf(spec dataset.Spec) (config.Keys, error) {
+	if f.box != "" {
+		ends := listed(f.box)
+		if len(ends) != 2 {
+			return nil, fmt.Errorf("--box %s: it takes the least and the largest value of features: 0,16", f.box)
+		}
+		return config.Keys{key("low", config.Word(ends[0]), ""), key("high", config.Word(ends[1]), "")}, nil
+	}
+	box, err := dataset.Range(spec, config.Folder("."))
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", f.data, err)
+	}
+	words := func(v []float64) []config.Word {
+		return lists.Map(v, func(x float64) config.Word {
+			return config.Word(strconv.FormatFloat(x, 'f', -1, 32)) // float32 values
+		})
+	}
+	return config.Keys{key("low", words(box.Low), ""), key("high", words(box.High), "")}, nil
 }
 
 // mostNames bounds the size of a file of class names, in bytes.

@@ -66,6 +66,7 @@ type configValues struct {
 	Stages           int               // of the control's embedding; 0: the images can't be halved, and it is linear
 	Suites           map[string]string // attacks of each suite
 	Label            bool              // the network returns only a label
+	Rows             bool              // the images are rows of features
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -91,7 +92,11 @@ datasets:
 {{- end}}
 
 models:
+{{- if .Rows}}
+  # {{.Classes}} classes; rows of {{index .Shape 2}} features. Epsilon is a fraction of each feature's box.
+{{- else}}
   # {{.Classes}} classes; {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
+{{- end}}
   # Right on {{.Right}} of {{.Of}} images when it takes them {{.Name}}.
 {{- range .Others}}
   #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}} of {{.Of}}
@@ -120,6 +125,12 @@ attacks:
   quick-linf: {kind: rays, norm: linf, epsilon: {{.Usual.Linf}}, queries: 1000}
   quick-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}, queries: 1000}
   full-linf: {kind: rays, norm: linf, epsilon: {{.Usual.Linf}}}
+  full-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}}
+{{- else if .Steps}}
+  # A tree ensemble has no gradients: these see its scores, and its labels; a query is a pass.
+  quick-linf: {kind: square, norm: linf, epsilon: {{.Usual.Linf}}, queries: 1000}
+  quick-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}, queries: 1000}
+  full-linf: {kind: square, norm: linf, epsilon: {{.Usual.Linf}}}
   full-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}}
 {{- else}}
   # The version quick comes close to standard for under a twentieth of its passes; standard is what is published.
@@ -181,7 +192,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		Model: network, Data: slices.Concat(scored, transform), Tried: tried[0],
 		Others: tried[1:], Usual: usualBounds{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label}
-	if f.form.label {
+	if f.form.label || about.Steps {
 		about.Suites["full"] = "full-linf, full-l2"
 	}
 	if f.fit != "" {
@@ -200,7 +211,10 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if about.Stages > 0 {
 		next = fmt.Sprintf("selfheal fit --config %s --control healed && %s", f.out, next)
 	}
-	if about.Shape[1] > 64 {
+	switch about.Rows = slices.ContainsFunc(scored, func(k config.Key) bool { return k.Name == "box" }); {
+	case about.Rows:
+		about.Usual = usualBounds{"0.05", "0.2"}
+	case about.Shape[1] > 64:
 		about.Usual = usualBounds{"4/255", "3"}
 	}
 	for _, keys := range []config.Keys{about.Model, about.Data, about.Fit} {

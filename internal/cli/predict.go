@@ -76,6 +76,13 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
 			}
+			if d.data != "" {
+				images, err := d.images()
+				if err != nil {
+					return usage("%w", err)
+				}
+				f.images = images
+			}
 			cfg, err := f.load(c, g, model)
 			if err != nil {
 				return err
@@ -206,6 +213,9 @@ func (f *dataFlags) open(u *open.Model, limit int) (*dataset.Dataset, error) {
 		return nil, err
 	}
 	spec.Channels = func() int { return u.Net.Shape().C }
+	if box := u.Box(); box != nil { // that of the model's own data
+		spec.Box = box
+	}
 	d, err := dataset.Open(spec, config.Folder("."), limit)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func TestImportRules(t *testing.T) {
 		"internal/input", "internal/jpeg", "internal/journal", "internal/lists", "internal/memory",
 		"internal/must", "internal/number", "internal/pickle", "internal/resample",
 		"internal/sealed", "internal/setting", "internal/suggest", "internal/terminal",
-		"internal/tree", "internal/vector"}
+		"internal/tree", "internal/vector", "internal/webp"}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		path, imports, _ := strings.Cut(line, ":")

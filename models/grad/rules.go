@@ -14,6 +14,9 @@ func init() { // init breaks the cycle rules → Backward → rules
 	// by makes a rule that reads its second input, which must be a constant.
 	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) []string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
+			if !c.needs(n, 0) {
+				return nil // nor does the second input pass a gradient
+			}
 			t, ok := c.G.Consts[n.Input(1)]
 			onnx.Require(ok, "its %s must be constants", what)
 			return rule(c, n, gy, t)

@@ -26,6 +26,9 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
+	if names := g.Meta[classesKey]; names != "" {
+		g.Notice("its classes are called " + names + ": label 0 is the first")
+	}
 	Require(skeleton || g.Meta[skeletonKey] != "1", "is a skeleton: a graph without its weights, which serves tests; "+
 		"export the network itself to get a model")
 	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
@@ -47,7 +50,9 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 		}
 	}
 	nodes := inlineFunctions(m)
-	g.Opset = operatorSet(m.OpsetImport, "")
+	if g.Opset = operatorSet(m.OpsetImport, ""); g.Opset == 0 && operatorSet(m.OpsetImport, Classical) > 0 {
+		g.Opset = Opset // it has no standard operators
+	}
 	Require(g.Opset != 0, "names no version of the standard operator set")
 	protos := map[*Node]*pb.NodeProto{}
 	for _, n := range nodes {
@@ -151,6 +156,8 @@ func (d *decoder) attribute(a *pb.AttributeProto) any {
 		return append([]int64{}, a.Ints...)
 	case pb.AttributeProto_FLOATS:
 		return append([]float32{}, a.Floats...)
+	case pb.AttributeProto_STRINGS:
+		return Each(a.Strings, func(s []byte) string { return string(s) })
 	case pb.AttributeProto_TENSOR:
 		d.g.Inexact = d.g.Inexact || isHalf(DType(a.GetT().GetDataType()))
 		return d.tensor(a.GetT())

@@ -129,7 +129,8 @@ func (t *Tensor) Len() int {
 	return len(t.Ints)
 }
 
-// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [unread].
+// Attrs are a node's attributes: int or int64, float32, string, []string, []int64, []float32, *Tensor, *Subgraph, or
+// [unread].
 type Attrs map[string]any
 
 // unread stands for a value that is not kept: messages can name all nodes that have one.
@@ -189,6 +190,8 @@ type Graph struct {
 	// Opened is set if the graph's batch, or the meaning of its batch, differs from the file's: the graph must be
 	// compared with the file, image by image, before its numbers are used.
 	Opened bool
+	// Steps is set if the answer rises in steps, as a tree ensemble's does: there are no gradients.
+	Steps bool
 	// Levels is set if the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }

@@ -202,7 +202,7 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	data = Sure(input.Unpack(data, maxFileSize, begins))
 	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))
 	apart := len(data) > 0 && &whole[0] != &data[0]
-	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
+	return &File{Data: scores(whole), SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
 }
 
 // maxFileSize bounds the size of a model file, and of a model's weights: protobuf's own limit.
@@ -219,7 +219,7 @@ func begins(head []byte) error {
 // File is a model in memory.
 type File struct {
 	// Data is the model in one piece: the file's own bytes, unpacked if gzip has packed them, or an equal model with
-	// the weights from other files embedded.
+	// the weights from other files embedded, and without a ZipMap behind its scores, see scores.
 	Data []byte
 	// SHA256 is the hash of the file as given, in hexadecimal. Files with weights are hashed after it, each once and
 	// whole, in the order of their names, as "cat model.onnx model.onnx.data | sha256sum" prints.
@@ -243,7 +243,7 @@ func Read(path string) (f *File, err error) {
 		data := Sure(input.Read(path, maxFileSize)) // a pipe has no folder
 		sum := sha256.Sum256(data)
 		data = Sure(input.Unpack(data, maxFileSize, begins))
-		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, nil
+		return &File{Data: scores(data), SHA256: hex.EncodeToString(sum[:])}, nil
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {

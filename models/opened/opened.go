@@ -58,8 +58,8 @@ func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph,
 			return g, nil
 		}
 	}
-	key := sha256.Sum256(fmt.Append(nil, sha256.Sum256(f.Data), o.Scale, o.Mean, o.Std, o.Layout, o.Output, o.Literal,
-		o.Joined, o.Whole, o.Alone, g.Inputs[0].Shape))
+	key := sha256.Sum256(fmt.Append(nil, sha256.Sum256(f.Data), o.Scale, o.Mean, o.Std, o.Layout, o.Output, o.Label,
+		o.Literal, o.Box, o.Joined, o.Whole, o.Alone, g.Inputs[0].Shape))
 	known, _ := held.LoadOrStore(key, &answer{})
 	a := known.(*answer)
 	a.once.Do(func() {
@@ -109,8 +109,8 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	if err != nil {
 		return err
 	}
-	names := []string{o.Output}
-	if taken > 1 || o.Output == "" {
+	names := []string{cmp.Or(o.Output, simplify.Scores(out, o.Label))}
+	if taken > 1 || names[0] == "" {
 		names = onnx.Each(out[:min(taken, len(out))], func(v onnx.Value) string { return v.Name })
 	}
 	file, err := ort.OpenOriginal("the file", f, names...)
@@ -126,6 +126,9 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	defer network.Close()
 	x := draw(g, o)
 	item := int(g.Inputs[0].Shape.Items())
+	if len(in[0].Shape) == 2 && !o.Literal {
+		file.Take(onnx.Shape{max(1, in[0].Shape[0]), int64(item)})
+	}
 	if last := slices.Contains(g.Notices, simplify.NoticeLast); last || len(in[0].Shape) == 4 && !o.Literal {
 		s := g.Inputs[0].Shape
 		shape := onnx.Shape{max(1, in[0].Shape[0]), s[1], s[2], s[3]}
@@ -212,6 +215,9 @@ func draw(g *onnx.Graph, o simplify.Options) []float32 {
 		case g.Levels:
 			v = float32(math.Round(float64(v) * 255))
 		case !o.Literal:
+			if c < len(o.Box[0]) {
+				v = o.Box[0][c] + v*(o.Box[1][c]-o.Box[0][c])
+			}
 			v = (v*scale - of(o.Mean, c, 0)) / of(o.Std, c, 1)
 		}
 		x[i] = v

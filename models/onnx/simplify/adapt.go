@@ -24,9 +24,13 @@ type Options struct {
 	Scale     float32
 	Mean, Std []float32
 	Layout    string // of the model's input; "" where the model tells
-	Output    string // the output that is taken; "" leaves all
-	// Size says which channels, height and width images have; it is asked about a network that leaves them open. Nil:
-	// such a network is refused.
+	// Box is where an input of vectors lies: values in [0,1] become Box[0] + x·(Box[1] − Box[0]) first, value by value.
+	// Nil leaves them.
+	Box    [2][]float32
+	Output string // the output that is taken; "" leaves all, but labels beside scores
+	Label  bool   // the label is taken, not the scores
+	// Size says which channels, height and width images have; it is asked about a network that leaves them open, or
+	// takes vectors. Nil: a network that leaves them open is refused.
 	Size func() ([3]int, error)
 	// Literal takes the input as the file has it, in the file's order: nothing is put in front of it, but one flat
 	// input with the values of all, in order, where the file has several.
@@ -46,6 +50,9 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 	defer onnx.Refused(&err)
 	if o.Output != "" {
 		takeOutput(g, o.Output)
+	} else if name := Scores(g.Outputs, o.Label); name != "" {
+		g.Notice(NoticeTaken(g, name))
+		takeOutput(g, name)
 	}
 	var image [3]int
 	if o.Literal {
@@ -76,7 +83,7 @@ func isBatchOfOne(g *onnx.Graph) bool {
 
 // fill gives an image input's open dimensions the images' sizes; 0 where none is open.
 func (o Options) fill(g *onnx.Graph) (image [3]int, err error) {
-	if o.Size == nil || !isImage(g) || !slices.Contains(g.Inputs[0].Shape[1:], onnx.Batch) {
+	if o.Size == nil || !isImage(g) && !IsFlat(g) || !slices.Contains(g.Inputs[0].Shape[1:], onnx.Batch) {
 		return image, nil
 	}
 	if image, err = o.Size(); err == nil {
@@ -87,6 +94,9 @@ func (o Options) fill(g *onnx.Graph) (image [3]int, err error) {
 
 // Sized is the shape of an image input with the sizes of images, channels, height and width, where it leaves them open.
 func Sized(s onnx.Shape, layout string, image [3]int) onnx.Shape {
+	if len(s) == 2 {
+		return onnx.Shape{s[0], int64(image[0] * image[1] * image[2])}
+	}
 	axes := []int{1, 2, 3}
 	if layout == ChannelsLast || layout == "" && s[1] < 0 && s[3] > 0 && s[3] <= 4 {
 		axes = []int{3, 1, 2}
@@ -100,6 +110,25 @@ func Sized(s onnx.Shape, layout string, image [3]int) onnx.Shape {
 	return s
 }
 
+// NoticeTaken tells the user which of the model's outputs is taken.
+func NoticeTaken(g *onnx.Graph, name string) string {
+	return fmt.Sprintf("has %d outputs, of which %.80s is taken; output_name chooses another", len(g.Outputs), name)
+}
+
+// Scores names the output to take of several where the first is a label and one gives scores, as scikit-learn's
+// classifiers have it: the label or, without label, the first of the scores; else it returns "".
+func Scores(outputs []onnx.Value, label bool) string {
+	isLabel := func(v onnx.Value) bool { return v.DType == onnx.Int64 || v.DType == onnx.Int32 }
+	i := slices.IndexFunc(outputs, func(v onnx.Value) bool { return !isLabel(v) })
+	switch {
+	case len(outputs) == 0 || !isLabel(outputs[0]) || i < 0:
+		return ""
+	case label:
+		return outputs[0].Name
+	}
+	return outputs[i].Name
+}
+
 func takeOutput(g *onnx.Graph, name string) {
 	var names []string
 	for i, out := range g.Outputs {
@@ -110,6 +139,25 @@ func takeOutput(g *onnx.Graph, name string) {
 		names = append(names, fmt.Sprintf("%.80s", out.Name))
 	}
 	onnx.Refuse("has no output %q; its outputs are %s", name, onnx.Few(names))
+}
+
+// IsFlat reports whether a decoded model takes vectors, [N, d].
+func IsFlat(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 2 }
+
+// Unflattened has a network of vectors take images of a shape, channels, height and width, whose values in order are
+// the vector; of another number of values, d values are a row: [N, 1, 1, d].
+func Unflattened(g *onnx.Graph, image [3]int) error {
+	in := &g.Inputs[0]
+	old, d := in.Name, in.Shape[1]
+	if int64(image[0]*image[1]*image[2]) != d {
+		image = [3]int{1, 1, int(d)}
+	}
+	flat := g.AddConst(old+"/flat", onnx.IntTensor(-1, d))
+	in.Name = g.Fresh(old + "/rows")
+	in.Shape = onnx.Shape{in.Shape[0], int64(image[0]), int64(image[1]), int64(image[2])}
+	g.Shapes[in.Name] = in.Shape
+	g.Nodes = append([]*onnx.Node{{Op: "Reshape", Inputs: []string{in.Name, flat}, Outputs: []string{old}}}, g.Nodes...)
+	return g.Verify()
 }
 
 func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }
@@ -172,11 +220,18 @@ func Preprocess(g *onnx.Graph, o Options) (err error) {
 			return g.Verify()
 		}
 	}
-	if o.Scale == 0 && len(o.Mean) == 0 && len(o.Std) == 0 {
+	if o.Scale == 0 && len(o.Mean) == 0 && len(o.Std) == 0 && o.Box[0] == nil {
 		return nil
 	}
 	in := &g.Inputs[0]
-	onnx.Require(len(in.Shape) == 4, "scale, mean and std need an image input, this one has shape %v", in.Shape)
+	onnx.Require(len(in.Shape) == 4 || IsFlat(g), "scale, mean and std need an image input, this one has shape %v",
+		in.Shape)
+	if d := len(o.Box[0]); d > 0 {
+		onnx.Require(len(in.Shape) == 2 || in.Shape[1]*in.Shape[2] == 1,
+			"takes images of shape %v, not rows of %d features", in.Shape, d)
+		takes := in.Shape[len(in.Shape)-1]
+		onnx.Require(takes == int64(d), "takes rows of %d features, those of the data have %d", takes, d)
+	}
 	var scale []float32
 	if o.Scale != 0 && o.Scale != 1 {
 		scale = []float32{o.Scale}
@@ -187,11 +242,14 @@ func Preprocess(g *onnx.Graph, o Options) (err error) {
 	for _, s := range []struct {
 		op, name, made string
 		values         []float32
-	}{{"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std}} {
+	}{
+		{"Mul", "box", "widened", widths(o.Box)}, {"Add", "low", "placed", o.Box[0]},
+		{"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std},
+	} {
 		if len(s.values) == 0 {
 			continue
 		}
-		c := g.AddConst("preprocess/"+s.name, perChannel(s.name, s.values, in.Shape[1]))
+		c := g.AddConst("preprocess/"+s.name, perChannel(s.name, s.values, in.Shape))
 		y := g.Fresh(old + "/" + s.made)
 		g.Shapes[y] = in.Shape
 		nodes = append(nodes, &onnx.Node{Op: s.op, Inputs: []string{x, c}, Outputs: []string{y}})
@@ -208,14 +266,30 @@ func Preprocess(g *onnx.Graph, o Options) (err error) {
 	return g.Verify()
 }
 
-// perChannel spreads one value over the channels, or takes one for each.
-func perChannel(name string, values []float32, channels int64) *onnx.Tensor {
-	n := len(values)
-	onnx.Require(n == 1 || int64(n) == channels, "%s has %d values, the image %d channels", name, n, channels)
-	t := onnx.Filled(0, 1, channels, 1, 1)
+// widths are the widths of a box, nil without one.
+func widths(box [2][]float32) (w []float32) {
+	for i, low := range box[0] {
+		w = append(w, box[1][i]-low)
+	}
+	return w
+}
+
+// perChannel spreads one value over the channels, or takes one for each. The channels of a row, or of a vector, are its
+// values.
+func perChannel(name string, values []float32, in onnx.Shape) *onnx.Tensor {
+	n, shape, what := len(values), onnx.Shape{1, in[1], 1, 1}, "the image %d channels"
+	if len(in) == 2 {
+		shape, what = onnx.Shape{1, in[1]}, "a row %d values"
+	} else if n > 1 && in[1] == 1 && in[2] == 1 {
+		shape, what = onnx.Shape{1, 1, 1, in[3]}, "a row %d values"
+	}
+	count := shape.Items()
+	onnx.Require(n == 1 || int64(n) == count, "%s has %d values, "+what, name, n, count)
+	t := onnx.Filled(0, shape...)
 	for i := range t.Floats {
 		t.Floats[i] = values[i%n]
-		onnx.Require(name == "mean" || t.Floats[i] > 0, "%s %v, in float32, is not above 0", name, t.Floats[i])
+		positive := t.Floats[i] > 0 || name != "scale" && name != "std"
+		onnx.Require(positive, "%s %v, in float32, is not above 0", name, t.Floats[i])
 	}
 	return t
 }

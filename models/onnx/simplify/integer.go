@@ -11,8 +11,8 @@ import (
 // NoticeDynamic tells the user what the opened form of a dynamically quantised network leaves out.
 const NoticeDynamic = "quantised dynamically: gradients are those of the network with rounded weights alone"
 
-// An expansion writes an operator on quantised values in the form of QDQ graphs: its inputs are dequantised, a float
-// operator computes, and the result is quantised again.
+// An expansion writes an operator of another domain by standard ones. One on quantised values gets the form of QDQ
+// graphs: its inputs are dequantised, a float operator computes, and the result is quantised again.
 type expansion struct {
 	s    *simplifier
 	n    *onnx.Node
@@ -20,7 +20,7 @@ type expansion struct {
 }
 
 // expansions are the operators on quantised values that ONNX Runtime's quantiser writes, by domain and name, beside
-// QuantizeLinear and DequantizeLinear. Inputs are called as their documentation does.
+// QuantizeLinear and DequantizeLinear, and the classical ones. Inputs are called as their documentation does.
 var expansions map[string]func(e *expansion)
 
 func init() { // init breaks the cycle steps → expansions → visit → steps
@@ -44,6 +44,9 @@ func init() { // init breaks the cycle steps → expansions → visit → steps
 	} {
 		expansions[microsoft+op] = expand
 	}
+	for op, expand := range classical {
+		expansions[onnx.Classical+"."+op] = expand
+	}
 }
 
 const microsoft = "com.microsoft."
@@ -55,7 +58,7 @@ func expansionOf(n *onnx.Node) func(e *expansion) {
 	return expansions[n.Domain+"."+n.Op]
 }
 
-// expanded writes an operator on quantised values by others; it reports false where n is another operator.
+// expanded writes an operator of another domain by others; it reports false where n is another operator.
 func (s *simplifier) expanded(n *onnx.Node) bool {
 	expand := expansionOf(n)
 	if expand == nil {
@@ -64,7 +67,7 @@ func (s *simplifier) expanded(n *onnx.Node) bool {
 	onnx.Require(!slices.Contains(n.Outputs, ""), "has an output without a name")
 	e := &expansion{s: s, n: n}
 	expand(e)
-	s.kernels = true
+	s.kernels = n.Domain != onnx.Classical
 	e.visit()
 	s.kernels = false
 	return true

@@ -225,7 +225,8 @@ func TestPreprocessKeepsTheBorder(t *testing.T) {
 
 func TestPreprocessErrors(t *testing.T) {
 	image := file(13, N, 3, 2, 2).Node("Neg x → y").Bytes(N, 3, 2, 2)
-	state := file(13, N, 3).Node("Neg x → y").Bytes(N, 3)
+	row := file(13, N, 3).Node("Neg x → y").Bytes(N, 3)
+	state := file(13, N, 3, 2).Node("Neg x → y").Bytes(N, 3, 2)
 	for _, c := range []struct {
 		data      []byte
 		mean, std []float32
@@ -236,7 +237,8 @@ func TestPreprocessErrors(t *testing.T) {
 		{image, nil, []float32{0}, "std 0, in float32, is not above 0"},
 		{image, nil, []float32{float32(math.NaN())}, "std NaN, in float32, is not above 0"},
 		{image, []float32{float32(math.NaN())}, nil, "NaN"},
-		{state, []float32{1}, nil, "[N 3]"},
+		{row, []float32{1, 2}, nil, "mean has 2 values, a row 3 values"},
+		{state, []float32{1}, nil, "[N 3 2]"},
 	} {
 		_, err := simplify.Open(c.data, simplify.Options{Mean: c.mean, Std: c.std})
 		must.Refuse(t, err, c.want)

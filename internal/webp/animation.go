@@ -1,28 +1,29 @@
-package dataset
+// Package webp reads what the decoder of golang.org/x/image leaves out: the first frame of an animation, and colours as
+// libwebp upsamples and converts them, with which Pillow reads the images that networks are trained on.
+package webp
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	stdimage "image"
+	"image"
 	"io"
-
-	"golang.org/x/image/webp"
 )
 
-// animation is an animated WebP file, which the decoder can't read.
-type animation struct {
-	file
-	canvas stdimage.Point
+// Animation is an animated file.
+type Animation struct {
+	file   io.ReaderAt
+	size   int64
+	Canvas image.Point // width and height
 }
 
-// animated returns the file as an animation if its header says so (VP8X, with the bit of animations).
-func animated(f file) (a animation, ok bool) {
+// Animated returns a file of so many bytes as an animation if its header says so (VP8X, with the bit of animations).
+func Animated(file io.ReaderAt, size int64) (a Animation, ok bool) {
 	const bit = 1 << 1
 	var head [30]byte
-	_, err := f.ReadAt(head[:], 0)
+	_, err := file.ReadAt(head[:], 0)
 	ok = err == nil && string(head[:4]) == "RIFF" && string(head[8:16]) == "WEBPVP8X" && head[20]&bit != 0
-	return animation{f, stdimage.Pt(1+uint24(head[24:]), 1+uint24(head[27:]))}, ok
+	return Animation{file, size, image.Pt(1+uint24(head[24:]), 1+uint24(head[27:]))}, ok
 }
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
@@ -47,54 +48,37 @@ func nextChunk(r io.ReaderAt, at, size int64) (c chunk, next int64, err error) {
 	return c, c.start + c.size + c.size%2, nil
 }
 
-// rows decodes the first frame. The canvas around a smaller frame is black, whatever background the file names: so
-// does libwebp's animation decoder, through which Pillow reads the file.
-func (a animation) rows() (rowReader, error) {
+// First returns the first frame, of at most so many bytes, as a still file, and where it lies on the canvas.
+func (a Animation) First(most int64) (still []byte, inside image.Rectangle, err error) {
 	const first = 12 // bytes before the first chunk
-	c, next, err := nextChunk(a, first, a.size)
+	c, next, err := nextChunk(a.file, first, a.size)
 	for err == nil && c.kind != "ANMF" {
-		c, next, err = nextChunk(a, next, a.size)
+		c, next, err = nextChunk(a.file, next, a.size)
 	}
-	if err == nil && c.size > maxJPEG {
+	if err == nil && c.size > most {
 		err = errors.New("its first frame is larger than this program reads")
 	}
 	if err != nil {
-		return nil, err
+		return nil, inside, err
 	}
 	data := make([]byte, c.size)
-	if err := readAt(a, data, c.start); err != nil {
-		return nil, err
+	if n, err := a.file.ReadAt(data, c.start); n < len(data) {
+		if err == io.EOF {
+			err = errors.New("the file ends before it")
+		}
+		return nil, inside, err
 	}
 	const header = 16 // of a frame: place, size, duration, flags
 	if len(data) < header {
-		return nil, errors.New("its first frame is cut short")
+		return nil, inside, errors.New("its first frame is cut short")
 	}
-	at := stdimage.Pt(2*uint24(data), 2*uint24(data[3:]))
-	inside := stdimage.Rectangle{Min: at, Max: at.Add(stdimage.Pt(1+uint24(data[6:]), 1+uint24(data[9:])))}
-	if !inside.In(stdimage.Rectangle{Max: a.canvas}) {
-		return nil, errors.New("its first frame leaves the canvas")
+	at := image.Pt(2*uint24(data), 2*uint24(data[3:]))
+	inside = image.Rectangle{Min: at, Max: at.Add(image.Pt(1+uint24(data[6:]), 1+uint24(data[9:])))}
+	if !inside.In(image.Rectangle{Max: a.Canvas}) {
+		return nil, inside, errors.New("its first frame leaves the canvas")
 	}
-	still, err := stillOf(data[header:], data[6:12])
-	if err != nil {
-		return nil, err
-	}
-	im, err := webp.Decode(bytes.NewReader(still))
-	if err != nil {
-		return nil, err
-	}
-	if im.Bounds().Size() != inside.Size() {
-		return nil, errors.New("its first frame has another size than its header says")
-	}
-	frame := rows(im)
-	return func(y int, r, g, b []uint8) {
-		clear(r)
-		clear(g)
-		clear(b)
-		if y >= inside.Min.Y && y < inside.Max.Y {
-			from, to := inside.Min.X, inside.Max.X
-			frame(y-inside.Min.Y, r[from:to], g[from:to], b[from:to])
-		}
-	}, nil
+	still, err = stillOf(data[header:], data[6:12])
+	return still, inside, err
 }
 
 // stillOf makes a still WebP file of a frame's chunks. size has each side less 1 in three bytes. It keeps the
