@@ -64,7 +64,7 @@ var flagValues = map[string]string{
 	"adversarial": "absent.npy", "at": "nowhere", "attack": "fgsm", "attempt": "--shard 1/2 |",
 	"baseline": "other.json", "batch": "0", "category": "asked", "claim": "another", "classes": "dog,cat",
 	"config": "other.yaml", "control": "k", "cpu": "2", "crop": "2", "data": "few", "dataset": "few", "dry-run": "",
-	"engine": "pbs", "epsilon": "1/255", "fit": "few", "force": "--out held |", "format": "parquet", "gpus": "1",
+	"engine": "pbs", "epsilon": "1/255", "fit": "few", "force": "--out held |", "format": "parquet", "function": "", "gpus": "1",
 	"group": "7", "image": "j", "json": "", "junit": "j.xml", "keep-inputs": "",
 	"box": "0,1", "keys": "--data arrays.npz | u,v", "label": "", "layout": "nhwc", "limit": "1",
 	"log-every": "0s", "log-format": "json", "markdown": "m.md", "mean": "0.1",
