@@ -76,7 +76,7 @@ func portion(total, n, i int) int {
 
 // share returns how many cases the i-th suite may have: none of rows of features, which are no pictures.
 func (g *gallery) share(i int) int {
-	if d := g.cfg.Dataset(g.cfg.Suites[i].Dataset); d.Layout == result.Flat {
+	if d := g.cfg.Dataset(g.cfg.Suites[i].Dataset); d != nil && d.Layout == result.Flat {
 		return 0
 	}
 	return min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), i))

@@ -39,8 +39,9 @@ func TestInit(t *testing.T) {
 	said := done(t, append(line, "--force", "--scale", "0.01")...)
 	must.Have(t, said, "that is little", "--mean")
 	must.Have(t, read(t, file), "preprocess: {scale: 0.01")
-	refused(t, exitUsage, "the images have 3072 values, the model takes rows of 64", "init", "models/zoo/hidden_ae.onnx",
-		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
+	refused(t, exitUsage, "the images have 3072 values, the model takes rows of 64", "init",
+		"models/zoo/hidden_ae.onnx", "--data", "models/zoo/shapes10/test.bin", "--out",
+		filepath.Join(dir, "no.yaml"))
 }
 
 // Images may not tell how a network takes them: then init writes nothing and names the ways that are left, doctor says
