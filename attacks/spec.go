@@ -393,9 +393,9 @@ func AllTraits() []Traits {
 	return append(all, Traits{Kind: CorruptionKind, Blind: true})
 }
 
-// WithoutGradients returns the kinds of [ByScores] that have a norm.
+// WithoutGradients returns the attacks of [ByScores] that have a norm.
 func WithoutGradients() []string {
-	return lists.Map(lists.Only(Specs, func(s Spec) bool { return !s.free && s.blind() }),
+	return lists.Map(lists.Only(Specs, func(s Spec) bool { return !s.free && !s.proves && s.blind() }),
 		func(s Spec) string { return s.Kind })
 }
 
