@@ -40,7 +40,7 @@ func TestTransfer(t *testing.T) {
 	verdicts := map[cell.ID]string{}
 	for _, c := range f.Cells {
 		key := c.Key()
-		key.Suite = ""
+		key.Suite, key.Mode = "", ""
 		if c.Suite == "alone" {
 			if key.Source = ""; c.Source != "" {
 				t.Errorf("a cell of mode %s has a source", c.Mode)

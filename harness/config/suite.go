@@ -56,7 +56,6 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			*to = slices.DeleteFunc(*to, func(name string) bool { return name == cell.None })
 		})
 	}
-	var modes []string
 	return object{rows: []row{
 		required("dataset", name(&s.Dataset, "a data set", "datasets"), "images to score"),
 		required("models", names(&s.Models, "a model", "models", 1), "its networks"),
@@ -64,7 +63,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			"each network is scored undefended and under each control"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "attacks, in addition to none"),
 		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), "", "what the attacker knows; default: two `modes`"),
-		optional("modes", list(&modes, span{least: 1, most: 3, once: true}, func(m *string) value {
+		optional("modes", list(&s.Modes, span{least: 1, most: 3, once: true}, func(m *string) value {
 			return choice(m, result.ModeNames()[1:4])
 		}), "", "several modes, each with its cells for every control; default: oblivious and whitebox-through"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
@@ -90,13 +89,13 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		case one && several:
 			d.fail(n.pos, "suites.%s names both mode and modes", suite)
 		case one:
-			modes = []string{s.Mode}
+			s.Modes = []string{s.Mode}
 		case !several && len(s.Controls) == 0:
-			modes = []string{result.Oblivious}
+			s.Modes = []string{result.Oblivious}
 		case !several:
-			modes = defaultModes
+			s.Modes = defaultModes
 		}
-		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(modes, m) })
+		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(s.Modes, m) })
 		if s.Mode = ""; len(s.Modes) == 1 { // as before suites could have several
 			s.Mode, s.Modes = s.Modes[0], nil
 		}
