@@ -82,7 +82,7 @@ func TestQuantisedForms(t *testing.T) {
 	}
 	text := strings.Replace(testplan.Bundled, "  other:", models+"  other:", 1) + `
 attacks:
-  ce: {kind: apgd-ce, norm: linf, epsilon: 1/255, steps: 30}
+  ce: {kind: apgd-ce, norm: linf, epsilon: 1/255, steps: 15}
 suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks: [ce], mode: transfer}}
 `
 	p := testplan.Plan(t, text, 2, 8, "datasets.test.limit=20")

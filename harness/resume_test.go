@@ -110,14 +110,14 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	return lines, kinds
 }
 
-// quick takes a control of [testplan.Resumed] that is built in no time.
-const quick = "controls.msa.layers=[{at: input, embedding: {kind: identity}}]"
+// unaltered takes a control of [testplan.Resumed] that is built in no time.
+const unaltered = "controls.msa.layers=[{at: input, embedding: {kind: identity}}]"
 
 // A run that is ended anywhere reaches the results of an undisturbed one when its command is given again, and so
 // do shards.
 func TestEndedRunsContinue(t *testing.T) {
 	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
-		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin", quick)
+		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin", unaltered)
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
@@ -170,29 +170,32 @@ func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	}
 }
 
-// damaged removes a line of each kind of block from the journal, also after images were freed.
+// damaged removes lines of two kinds of blocks at once from the journal, until each kind has lost one, also after
+// images were freed.
 func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 	lines, kinds := last.journal(t)
-	for _, kind := range []string{"verdicts", "component", "gallery", "freed", "saved", "study"} {
-		i := len(kinds) - 1
-		for ; i >= 0 && kinds[i] != kind; i-- {
-		}
-		if i < 0 {
-			t.Fatalf("no block %q in %v", kind, kinds)
-		}
+	for pair := range slices.Chunk([]string{"verdicts", "gallery", "component", "saved", "freed", "study"}, 2) {
 		dir, path := last.copied(t)
 		harmed := slices.Clone(lines)
-		harmed[i] = bytes.Replace(lines[i], []byte(" "), []byte("!"), 1)
+		for _, kind := range pair {
+			i := len(kinds) - 1
+			for ; i >= 0 && kinds[i] != kind; i-- {
+			}
+			if i < 0 {
+				t.Fatalf("no block %q in %v", kind, kinds)
+			}
+			harmed[i] = bytes.Replace(lines[i], []byte(" "), []byte("!"), 1)
+		}
 		must.Do(t, os.WriteFile(path, bytes.Join(harmed, nil), 0o644))
-		must.Have(t, continued(t, p, run.Options{Out: dir, Resume: true}), "1 lines of the journal are damaged")
-		sameEnd(t, kind, end, dir)
+		must.Have(t, continued(t, p, run.Options{Out: dir, Resume: true}), "2 lines of the journal are damaged")
+		sameEnd(t, fmt.Sprint(pair), end, dir)
 	}
 }
 
 // Images that the journal has lost are made again, and saved ones that a disk has damaged are saved again.
 func TestDamagedImages(t *testing.T) {
 	p := testplan.Plan(t, testplan.Resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
-		"suites.given.models=[standard]", "suites.given.solver=null", quick)
+		"suites.given.models=[standard]", "suites.given.solver=null", unaltered)
 	all, end := states(t, p)
 	last := all[len(all)-1]
 	half := func(data []byte) []byte { return data[:len(data)/2] }

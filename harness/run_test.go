@@ -99,10 +99,11 @@ func identical(t *testing.T, name, a, b string) {
 // Verdicts, margins, pictures and adversarial images are the same, bit for bit, whatever
 // the batch and the number of workers and threads.
 func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
-	f, records, first := runSmall(t, 2, 64)
+	small := quick(t)
+	f, records, first := runSmall(t, 2, 64, small...)
 	t.Run("consistent", func(t *testing.T) { consistent(t, f, records, first) })
 	for _, c := range []struct{ workers, batch, threads int }{{1, 8, 1}, {2, 5, 3}} {
-		_, _, out := runSmall(t, c.workers, c.batch, fmt.Sprintf("runtime.threads=%d", c.threads))
+		_, _, out := runSmall(t, c.workers, c.batch, append(small, fmt.Sprint("runtime.threads=", c.threads))...)
 		identical(t, fmt.Sprintf("%+v", c), first, out)
 	}
 	if saved, _ := filepath.Glob(filepath.Join(first, "adversarial", "*.npy")); len(saved) != 6 {
@@ -238,6 +239,7 @@ suites:
 // seed's.
 func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	run := func(sets ...string) *result.File {
+		sets = append(sets, quick(t)...)
 		f, records, out := runFor(t, testplan.Plan(t, seeded, 2, 16, append(sets, "datasets.test.limit=12")...))
 		if len(records) != len(f.Cells)*12 {
 			t.Fatalf("%d records of %d cells", len(records), len(f.Cells))
@@ -279,6 +281,13 @@ func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	if all.Seed != 11 || all.ConfigSHA256 == others[0].ConfigSHA256 {
 		t.Error("the file does not say that it has several seeds")
 	}
+}
+
+// quick takes a tiny network, and images on some of which it is right.
+func quick(t *testing.T) []string {
+	t.Helper()
+	return []string{"models.robust.path=" + tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin",
+		"datasets.test.indices=[0, 2, 3, 4, 14, 15, 28, 29, 30, 31, 32, 33]"}
 }
 
 // tiny writes a network that opens in no time, with a convolution and a last layer like the bundled ones. It compares

@@ -187,7 +187,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Records in another order give the same files. Of PNG files one of each figure is made again, with
+// Records in another order give the same files. One PNG file of each figure is made again, with
 // SELFHEAL_TEST_LARGE all.
 func TestSameInputSameBytes(t *testing.T) {
 	first, recs := report(t), records(fixture())

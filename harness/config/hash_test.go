@@ -61,8 +61,8 @@ func TestHashSameMeaning(t *testing.T) {
 // chosen matches the parts of a place that the user chooses.
 var chosen = regexp.MustCompile(`^(datasets|models|controls|attacks|suites|groups)\.[^.]+|\[\d+\]`)
 
-// Another value of any key changes the hash, unless the key's row is notHashed. Of several places and attacks that
-// have the same key it changes the first, with SELFHEAL_TEST_LARGE each.
+// Another value of any key changes the hash, unless the key's row is notHashed. If several places or attacks
+// have a key, the first is changed, with SELFHEAL_TEST_LARGE each.
 func TestHashHasEveryKey(t *testing.T) {
 	t.Parallel()
 	there, tried := map[string]bool{}, map[string]bool{}
