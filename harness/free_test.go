@@ -21,7 +21,8 @@ attacks:
   turn: {kind: spatial, rotation: 60, translation: 4, queries: 30}
   square: {kind: patch, sides: [3, 5], steps: 4}
 suites:
-  told: {dataset: test, models: [robust], controls: [pca], attacks: [turn, square], save_adversarial: true, mode: oblivious}
+  told: {dataset: test, models: [robust], controls: [pca], attacks: [turn, square], save_adversarial: true,
+         mode: oblivious}
   white: {dataset: test, models: [robust], controls: [pca], attacks: [turn, square], mode: whitebox-through}
 `
 

@@ -208,7 +208,8 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 
 // An attack that two suites ask for is made once: both have the same steps.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
-	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2], mode: oblivious}\n"
+	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2], " +
+		"mode: oblivious}\n"
 	p := testplan.Plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[]", "datasets.test.limit=3")
 	f, _, _ := runFor(t, p)

@@ -28,7 +28,8 @@ func renderCSV(w io.Writer, v page) error {
 	out.Write(lists.Map(columns, func(c result.Column) string { return c.CSV }))
 	for _, s := range v.Suites {
 		for _, one := range append(s.Compared(), s.Apart()...) {
-			if side := s.Side(one.Defense); one.Cell != nil && side.Control != one.Defense && side.Mode != one.Cell.Mode {
+			side := s.Side(one.Defense)
+			if one.Cell != nil && side.Control != one.Defense && side.Mode != one.Cell.Mode {
 				continue // it stands under its own mode
 			}
 			said := compared(s, one)

@@ -87,8 +87,8 @@ func TestCellPattern(t *testing.T) {
 		{"pgd@10@8/255", "s", "m", "none", "pgd@10", large, true},
 	} {
 		p := must.Get(ParseCellPattern(c.pattern))(t)
-		if got := p.Matches(cell.ID{Suite: c.suite, Row: cell.Row{Model: c.model, Defense: c.defense}, Mode: "oblivious",
-			Column: cell.Column{Attack: c.attack, Epsilon: c.epsilon}}); got != c.want {
+		if got := p.Matches(cell.ID{Suite: c.suite, Row: cell.Row{Model: c.model, Defense: c.defense},
+			Mode: "oblivious", Column: cell.Column{Attack: c.attack, Epsilon: c.epsilon}}); got != c.want {
 			t.Errorf("%s and %s/%s/%s/%s: %v", c.pattern, c.suite, c.model, c.defense, c.attack, got)
 		}
 	}

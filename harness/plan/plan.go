@@ -62,7 +62,8 @@ func New(cfg *config.Config) (*Plan, error) {
 			sources = int64(len(s.Models))
 		}
 		asked := number.Sum(int64(len(trials))-crafted, number.Product(crafted, sources))
-		work = number.Sum(work, number.Product(int64(len(s.Models)), int64(1+len(s.Controls)*len(s.Attackers())), number.Sum(1,
+		rows := int64(1 + len(s.Controls)*len(s.Attackers()))
+		work = number.Sum(work, number.Product(int64(len(s.Models)), rows, number.Sum(1,
 			number.Product(int64(len(p.Seeds())), asked))))
 		if work > mostWork {
 			return nil, fmt.Errorf("the suites up to %s have %d cells, each seed's counted; %d are the most: split "+

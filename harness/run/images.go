@@ -26,7 +26,8 @@ import (
 func Images(p *plan.Plan) map[cell.Made]bool {
 	needed := map[cell.Made]bool{}
 	p.Each(func(s plan.Step) {
-		given := s.Group.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to networks other than the attacked one
+		// to networks other than the attacked one
+		given := s.Group.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
 		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {

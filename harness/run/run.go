@@ -287,9 +287,9 @@ func (r *computed) describe(command []string) error {
 		Workers: r.Pool.Workers(), Threads: r.Pool.Threads(),
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
-		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attackers()[0],
-			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
-			Modes: s.Several(), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
+		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset,
+			Mode: s.Attackers()[0], Modes: s.Several(), Models: s.Models, Controls: append([]string{}, s.Controls...),
+			Attacks: append([]string{}, s.Attacks...), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
 	for name, trials := range r.plan.Trials {
 		var err error

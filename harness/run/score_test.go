@@ -167,7 +167,8 @@ attacks:
   stored: {kind: pgd, norm: linf, epsilon: 3/255, steps: 3, pixels: 8bit}
   common: {kind: corruption, names: [gaussian_noise], severities: [2]}
 suites:
-  s: {dataset: test, models: [robust], controls: [pca, auto-encoder], attacks: [pgd, fmn, few, moved, stored, common], mode: oblivious}
+  s: {dataset: test, models: [robust], controls: [pca, auto-encoder], mode: oblivious,
+      attacks: [pgd, fmn, few, moved, stored, common]}
 `)
 	if len(cells) != 3*9 {
 		t.Fatalf("%d cells", len(cells))

@@ -109,7 +109,8 @@ controls:
     layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
 attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 4/255}}
 suites:
-  s: {dataset: test, models: [robust], controls: [msa], attacks: [fgsm], solver: {images: 24, attack: fgsm, outer: [1]}, mode: oblivious}
+  s: {dataset: test, models: [robust], controls: [msa], attacks: [fgsm], mode: oblivious,
+      solver: {images: 24, attack: fgsm, outer: [1]}}
 `, 2, 8, "datasets.test.limit=24")
 	f := must.Get(Run(t.Context(), p, Options{Out: t.TempDir()}))(t)
 	study := f.Solver[0]

@@ -240,8 +240,8 @@ func (w *walk) aim(g plan.Group) (err error) {
 		return nil
 	}
 	w.at.target.close()
-	t := &target{from: g.From, of: g.Attacked, mode: g.Knows, job: w.at.Job, prover: w.at.prover, clean: w.at.clean[g.Attacked],
-		other: g.From != w.at.Job.Job}
+	t := &target{from: g.From, of: g.Attacked, mode: g.Knows, job: w.at.Job, prover: w.at.prover,
+		clean: w.at.clean[g.Attacked], other: g.From != w.at.Job.Job}
 	if t.other {
 		if t.job, err = w.source.Open(w.ctx, g.From.Alone()); err != nil {
 			return err

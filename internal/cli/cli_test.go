@@ -55,7 +55,8 @@ func TestRunBundled(t *testing.T) {
 	t.Chdir(t.TempDir())
 	args := append([]string{"run"}, strings.Fields(`--limit 4 --log-format json --log-every 10ms --set seeds=2
 		--set suites.bundled.attacks=[pgd-20] --set suites.bundled.models=[preact-robust]
-		--set suites.bundled.published={preact-robust:{none:[90,80]}} --set suites.bundled.solver={images:1,controls:[msa]}
+		--set suites.bundled.published={preact-robust:{none:[90,80]}}
+		--set suites.bundled.solver={images:1,controls:[msa]}
 		--set suites.bundled-certified.attacks=[smoothing] --set suites.bundled-certified.models=[preact-robust]
 		--set attacks.smoothing.n=100 --set attacks.smoothing.epsilon=0.25`)...)
 	code, _, stderr := call(args...)
@@ -116,8 +117,8 @@ func TestSchemaCommand(t *testing.T) {
 func TestRunsObeyTheSchemas(t *testing.T) {
 	testinput.Runtime(t)
 	for name, args := range map[string]string{
-		"white box": `run --limit 2 --suite greedy --set suites.greedy.attacks=[pgd-20] --set suites.greedy.modes=[whitebox-through]
-			--set suites.greedy.models=[preact-robust]`,
+		"white box": `run --limit 2 --suite greedy --set suites.greedy.attacks=[pgd-20]
+			--set suites.greedy.modes=[whitebox-through] --set suites.greedy.models=[preact-robust]`,
 		"attack": `attack models/zoo/preact_robust.onnx --data models/zoo/shapes10/test.bin --norm l2 --attack fab
 			--epsilon 0.5,1 --param steps=5 --limit 3`,
 	} {

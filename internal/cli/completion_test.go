@@ -36,7 +36,8 @@ models: {first: {path: a.onnx}, second: {path: b.onnx}}
 controls: {calm: {layers: [{at: input, embedding: {kind: identity}}]}}
 attacks: {storm: {kind: pgd, norm: l2, epsilon: 1}}
 suites:
-  all: {title: "Every\ncell\tthere is", dataset: pictures, models: [first], controls: [calm], attacks: [storm], mode: oblivious}
+  all: {title: "Every\ncell\tthere is", dataset: pictures, models: [first], controls: [calm], attacks: [storm],
+        mode: oblivious}
   alone: {dataset: pictures, models: [second], attacks: []}
 groups: {both: {suites: [all, alone]}}
 `))

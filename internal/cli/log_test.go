@@ -42,7 +42,10 @@ func checkLog(t *testing.T, out, stderr string) {
 		first["cells"] != float64(len(file.Cells)) || first["out"] != out {
 		t.Errorf("the first record is %v", first)
 	}
-	if last := records[len(records)-1]; last["msg"] != "run finished" || last["cells"] != float64(len(file.Cells)) {
+	if last := records[len(records)-2]; last["msg"] != "run finished" || last["cells"] != float64(len(file.Cells)) {
+		t.Errorf("the last record but one is %v", last)
+	}
+	if last := records[len(records)-1]; last["msg"] != "answered" {
 		t.Errorf("the last record is %v", last)
 	}
 	cells, components, warnings, seeds := of("cell finished"), 0, 0, 0

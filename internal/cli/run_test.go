@@ -82,7 +82,8 @@ func TestGroupRun(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	file := written(t, dir, useConfig+`  studied:
-    {dataset: test, models: [robust], controls: [unrolled], attacks: [], solver: {images: 2, momentum: [0, 0.5]}, mode: oblivious}
+    {dataset: test, models: [robust], controls: [unrolled], attacks: [], mode: oblivious,
+     solver: {images: 2, momentum: [0, 0.5]}}
 groups:
   all: {suites: [plain, studied], theory: true}
 `)

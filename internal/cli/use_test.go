@@ -47,7 +47,8 @@ controls:
 attacks:
   steps: {kind: pgd, norm: linf, epsilon: [2/255, 6/255], steps: 5, restarts: 2}
 suites:
-  healed: {dataset: test, models: [robust], controls: [greedy], attacks: [steps], save_adversarial: true, mode: oblivious}
+  healed: {dataset: test, models: [robust], controls: [greedy], attacks: [steps], save_adversarial: true,
+           mode: oblivious}
   plain: {dataset: test, models: [robust], attacks: [steps]}
 `
 
