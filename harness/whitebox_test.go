@@ -95,8 +95,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// together checks the suite that has all modes: every cell of an attack on a control is that of the suite of its mode,
-// and what does not depend on the attacker stands there once, under the first mode.
+// together checks the suite that has all modes: an attack on a control gives what it gives in the suite of its mode
+// alone, and cells that do not depend on the attacker stand there once, under the first mode.
 func together(t *testing.T, f *result.File) {
 	t.Helper()
 	seen := map[string]int{}

@@ -9,7 +9,7 @@ const SavedSchema = "selfheal.adversarial/1"
 type Saved struct {
 	Schema string       `json:"schema"` // [SavedSchema]
 	Arrays []SavedArray `json:"arrays"`
-	// Images are those of each data set, in the order of an array's rows.
+	// Images lists the images of each data set, in the order of an array's rows.
 	Images map[string][]SavedImage `json:"images"`
 }
 

@@ -38,7 +38,7 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 			}
 			labels := make([]string, len(lines)) // from the bottom
 			for i, d := range s.Defenses() {
-				if s.Again(d) {
+				if s.Side(d).Again {
 					continue
 				}
 				below := 0.75 * (float64(i+1)/float64(len(s.Defenses())+1) - 0.5) // so that equal values stay apart

@@ -65,7 +65,7 @@ func pairedTests(s Suite) (out []*pairedTest) {
 	for _, m := range s.Models {
 		for _, c := range contrasts(s) {
 			for _, col := range s.Columns {
-				if s.Again(c.Control) && s.Kind(col) != "attacked" {
+				if s.Side(c.Control).Again && s.Kind(col) != "attacked" {
 					continue
 				}
 				var all gains
@@ -161,7 +161,7 @@ type pooledTest struct {
 func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest {
 	all, out := gains{}, &pooledTest{kind: kind}
 	for _, col := range s.Columns {
-		if s.Kind(col) == kind && (kind == "attacked" || !s.Again(of.Control)) {
+		if s.Kind(col) == kind && (kind == "attacked" || !s.Side(of.Control).Again) {
 			for _, m := range s.Models {
 				all.add(s, m, of, col)
 			}

@@ -155,7 +155,7 @@ func corruptionScores(s Suite, by *view.Apart) Table {
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}
 	for _, of := range s.Lines() {
-		if s.Again(of.Defense) {
+		if s.Side(of.Defense).Again {
 			continue
 		}
 		all := by.Mean(of.Model, of.Defense, by.Names, by.Severities)
@@ -195,7 +195,7 @@ func corruptionTable(s Suite, by *view.Apart) Table {
 	t.head(true, by.Severities...)
 	t.head(true, "Mean")
 	for _, r := range s.Rows() {
-		if s.Again(r.Control) {
+		if s.Side(r.Control).Again {
 			continue
 		}
 		add := func(title string, names []string) {

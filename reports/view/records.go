@@ -31,12 +31,12 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 			continue
 		}
 		for _, r.Defense = range s.Named(r.ID) {
-			s.addMargin(r)
+			addMargin(s, r)
 		}
 	}
 }
 
-func (s *Suite) addMargin(r result.Record) {
+func addMargin(s *Suite, r result.Record) {
 	for _, by := range s.Sets {
 		by.add(r)
 	}

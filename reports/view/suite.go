@@ -23,13 +23,16 @@ type about struct {
 
 // Side is a control and what the attacker knows of it, in a suite of several modes. [Suite.Controls] has the sides'
 // names there, and the suite's cells have them as their defenses.
-type Side struct{ Name, Control, Mode string }
+type Side struct {
+	Name, Control, Mode string
+	Again               bool // its row repeats another mode's answers to all images that no attacker made
+}
 
 // sidesOf lists the sides of a suite; nil if it has a single mode.
 func sidesOf(s result.Suite) (sides []Side) {
 	for _, control := range s.Controls {
 		for _, mode := range s.Modes {
-			sides = append(sides, Side{control + ", " + mode, control, mode})
+			sides = append(sides, Side{control + ", " + mode, control, mode, mode != s.Mode})
 		}
 	}
 	return sides
@@ -40,11 +43,8 @@ func (s about) Side(defense string) Side {
 	if side := lists.Find(s.sides, func(of Side) bool { return of.Name == defense }); side != nil {
 		return *side
 	}
-	return Side{defense, defense, s.Mode}
+	return Side{defense, defense, s.Mode, false}
 }
-
-// Again reports whether a row repeats another mode's answers to all images that no attacker made.
-func (s about) Again(defense string) bool { return s.sides != nil && s.Side(defense).Mode != s.Mode }
 
 // Named returns a cell's defense as the suite's rows have it. Clean images, certificates and corruptions belong to
 // the rows of every mode.

@@ -96,7 +96,7 @@ func Of(f *result.File) *Report {
 	}
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		suite(result.Suite{Name: c.Suite, Dataset: c.Dataset, Mode: c.Mode}).include(c)
+		include(suite(result.Suite{Name: c.Suite, Dataset: c.Dataset, Mode: c.Mode}), c)
 	}
 	slugs, anchors := map[string]bool{}, map[string]bool{}
 	for _, s := range v.Suites {
@@ -118,18 +118,18 @@ func Of(f *result.File) *Report {
 	return v
 }
 
-func (s *Suite) include(c *result.Cell) {
+func include(s *Suite, c *result.Cell) {
 	for _, name := range s.Named(c.ID) {
 		one := c
 		if name != c.Defense {
 			of := *c
 			one, of.Defense = &of, name
 		}
-		s.put(one)
+		put(s, one)
 	}
 }
 
-func (s *Suite) put(c *result.Cell) {
+func put(s *Suite, c *result.Cell) {
 	apart := setApart(s, c)
 	switch {
 	case c.Error != "":

@@ -225,7 +225,7 @@ func TestSidesOfSeveralModes(t *testing.T) {
 		side := s.Side(sides[i])
 		got := s.Series("m")[1+i].Cells
 		if got[0].Correct != want[0] || got[1].Correct != want[1] || side.Control != "c" ||
-			side.Mode != s.Modes[i] || s.Again(sides[i]) != (i == 1) {
+			side.Mode != s.Modes[i] || s.Side(sides[i]).Again != (i == 1) {
 			t.Errorf("%s: %d and %d right, %+v", sides[i], got[0].Correct, got[1].Correct, side)
 		}
 	}
