@@ -284,10 +284,12 @@ def test_certify(network, images):
 
 CONFIG = f"""
 version: 1
-datasets: {{shapes: {{format: cifar10-bin, path: {ZOO / "shapes10" / "test.bin"}, limit: 12}}}}
+datasets:
+  shapes: {{format: cifar10-bin, path: {ZOO / "shapes10" / "test.bin"}, limit: 12}}
+  train: {{format: cifar10-bin, path: {ZOO / "shapes10" / "train.bin"}, limit: 12}}
 models: {{robust: {{path: {ZOO / "preact_robust.onnx"}}}}}
 controls:
-  pca: {{solver: {{method: greedy}}, layers: [{{at: input, embedding: {{kind: linear, fit: shapes, rank: 5}}}}]}}
+  pca: {{solver: {{method: greedy}}, layers: [{{at: input, embedding: {{kind: linear, fit: train, rank: 5}}}}]}}
 attacks: {{pgd: {{kind: pgd, norm: linf, epsilon: 4/255, steps: 3}}}}
 suites: {{mine: {{dataset: shapes, models: [robust], controls: [pca], attacks: [pgd], mode: oblivious}}}}
 """
