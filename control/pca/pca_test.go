@@ -159,18 +159,18 @@ func TestFit(t *testing.T) {
 		{"exact", Fit, 400, 300, power(300, 1.5), 0, Target{Variance: 0.95}, 0, 1e-6, 1e-4},
 		{"exact, rank", Fit, 400, 300, power(300, 1.5), 0, Target{Rank: 7}, 0, 1e-6, 1e-4},
 		{"exact, ties", Fit, 300, 200, gap, 0.01, Target{Rank: 30}, 0, 1e-5, 0},
-		{"held", Fit, 700, 520, power(520, 1.8), 0, Target{Variance: 0.95}, 0, 1e-5, 1e-2},
+		{"held", Fit, 400, 520, power(520, 1.8), 0, Target{Variance: 0.95}, 0, 1e-5, 1e-2},
 		{"held, few states", Fit, 90, 520, power(520, 1.8), 0, Target{Rank: 40}, 0, 1e-5, 1e-2},
 		{"held, ties", Fit, 300, 520, gap, 0.001, Target{Rank: 40}, 0, 1e-5, 1e-3},
-		{"streamed, planted", Fit, 300, 4200, gap, 0.0005, Target{Rank: 40}, 0, 1e-3, 1e-3},
+		{"streamed, planted", Fit, 120, 4200, gap, 0.0005, Target{Rank: 40}, 0, 1e-3, 1e-3},
 		{"streamed, few states", Fit, 60, 4200, power(100, 1.8), 0.001, Target{Variance: 0.999}, 0, 1e-3, 0},
 		{"streamed, all of few states", Fit, 60, 4200, power(100, 1.8), 0.001, Target{Rank: 59}, 0, 1e-3, 1e-2},
-		{"streamed, ties cut", streamed, 300, 500, gap, 0.001, Target{Rank: 30}, 0, 1e-3, 0},
-		{"streamed, steep", streamed, 600, 500, power(500, 4), 0, Target{Rank: 60}, 0, 1e-2, 0.1},
-		{"streamed, slow", streamed, 600, 500, power(500, 0.9), 0, Target{Variance: 0.95}, 10, 0.02, 0},
-		{"streamed, rank", streamed, 600, 500, power(500, 1.2), 0, Target{Rank: 100}, 0, 0.01, 0},
-		{"streamed, share", streamed, 600, 500, power(500, 1.5), 0, Target{Variance: 0.9}, 0, 1e-3, 1e-2},
-		{"streamed, most", streamed, 600, 500, power(500, 0.5), 0, Target{Variance: 0.999}, 2, 0.05, 0},
+		{"streamed, ties cut", streamed, 300, 300, gap, 0.001, Target{Rank: 30}, 0, 1e-3, 0},
+		{"streamed, steep", streamed, 360, 300, power(300, 4), 0, Target{Rank: 40}, 0, 1e-2, 0.1},
+		{"streamed, slow", streamed, 600, 300, power(300, 0.9), 0, Target{Variance: 0.95}, 10, 0.02, 0},
+		{"streamed, rank", streamed, 360, 300, power(300, 1.2), 0, Target{Rank: 60}, 0, 0.01, 0},
+		{"streamed, share", streamed, 360, 300, power(300, 1.5), 0, Target{Variance: 0.9}, 0, 1e-3, 1e-2},
+		{"streamed, most", streamed, 600, 300, power(300, 0.5), 0, Target{Variance: 0.999}, 2, 0.05, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows := spectrum(c.n, c.dim, c.variances, c.white)
@@ -211,7 +211,7 @@ func TestFitRepeats(t *testing.T) {
 		fit  fitter
 		dim  int
 	}{{"exact", Fit, 100}, {"held", Fit, 600}, {"streamed", Fit, 4200}} {
-		rows := spectrum(800, c.dim, power(80, 2), 0.001)
+		rows := spectrum(300, c.dim, power(80, 2), 0.001)
 		fit := func(seed uint64, workers int) *Subspace {
 			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10},
 				Options{Seed: seed, Workers: workers})
@@ -245,7 +245,7 @@ func TestFitCap(t *testing.T) {
 			t.Errorf("%d components of %d values are allowed, want %d", got, dim, want)
 		}
 	}
-	rows := spectrum(700, 600, power(600, 1), 0)
+	rows := spectrum(300, 600, power(600, 1), 0)
 	d := decompose(t, rows)
 	target := Target{Variance: 0.99}
 	defer func(was int) { maxRank = was }(maxRank)
