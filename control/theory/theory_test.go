@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -19,6 +20,9 @@ import (
 
 var quick = Options{Quick: true}
 
+// quickly returns the quick result, computed once.
+var quickly = sync.OnceValues(func() (*Result, error) { return Run(context.Background(), quick) })
+
 func result(t *testing.T, o Options) *Result {
 	t.Helper()
 	r := must.Get(Run(context.Background(), o))(t)
@@ -26,10 +30,13 @@ func result(t *testing.T, o Options) *Result {
 }
 
 func TestChecks(t *testing.T) {
-	for _, seed := range []uint64{0, 1, 2} {
+	for _, seed := range []uint64{0, 1} {
 		o := quick
 		o.Seed = seed
-		r := result(t, o)
+		r := must.Get(quickly())(t)
+		if seed > 0 {
+			r = result(t, o)
+		}
 		for _, c := range r.Checks {
 			if !c.Pass {
 				t.Errorf("seed %d, %s, %s: %v %s %v ± %v fails", seed, c.Part, c.Name, c.Measured, c.Relation,
@@ -100,7 +107,7 @@ func TestWrongFactors(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range result(t, quick).Checks {
+	for _, row := range must.Get(quickly())(t).Checks {
 		if !failed[row.Part+": "+row.Name] {
 			t.Errorf("nothing makes %s, %s fail", row.Part, row.Name)
 		}
@@ -108,7 +115,7 @@ func TestWrongFactors(t *testing.T) {
 }
 
 func TestSameSeedSameNumbers(t *testing.T) {
-	a := must.Get(json.Marshal(result(t, quick)))(t)
+	a := must.Get(json.Marshal(must.Get(quickly())(t)))(t)
 	b := must.Get(json.Marshal(result(t, quick)))(t)
 	if string(a) != string(b) {
 		t.Error("two runs of one seed differ")
@@ -116,7 +123,7 @@ func TestSameSeedSameNumbers(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	for part := range 6 { // cancelled as each experiment begins
+	for _, part := range []int{0, 1, 5} { // cancelled as an experiment begins: the first, one in between, the last
 		ctx, cancel := context.WithCancel(context.Background())
 		o, begun := quick, 0
 		o.Progress = func(string) {
