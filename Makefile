@@ -98,8 +98,11 @@ release: .venv
 # Renames the module, so that `go install MODULE@latest` works once it lies there: make module MODULE=github.com/OWNER/selfheal
 module:
 	@test -n "$(MODULE)" || { echo "make module: MODULE must be the module's new path, such as github.com/OWNER/selfheal"; exit 2; }
-	old=$$(go list -m); for package in $$(go list ./... | grep "^$$old/"); do \
-		grep -rlF --include='*.go' "\"$$package\"" . | xargs -r gofmt -w -r "\"$$package\" -> \"$(MODULE)$${package#$$old}\""; done
+	old=$$(go list -m); files=$$(grep -rlF --include='*.go' "\"$$old/" .); \
+	for package in $$(go list ./... | grep "^$$old/"); do \
+		echo "s|\"$$package\"|\"$(MODULE)$${package#$$old}\"|g"; done >module.sed; \
+	sed -i.before -f module.sed $$files && gofmt -w $$files && \
+	find . -name '*.go.before' -delete && rm module.sed
 	go mod edit -module $(MODULE)
 
 # Regenerates the ONNX types from their definition; needs protoc.

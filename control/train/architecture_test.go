@@ -18,7 +18,7 @@ import (
 func TestArchitectures(t *testing.T) {
 	input, hidden, last := zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", 1),
 		zoo(t, "preact_standard.onnx", -1)
-	data := shapes10(t, 64)
+	data := shapes10(t, 32)
 	for _, c := range []struct {
 		name    string
 		network Network
@@ -26,10 +26,14 @@ func TestArchitectures(t *testing.T) {
 	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"conv2-ae", hidden, 4}, {"mlp-ae", last, 0},
 		{"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"unet", input, 4}, {"unet", hidden, 4},
 		{"segnet", input, 4}, {"dncnn", input, 4}} {
+		epochs := 6
+		if c.name == "conv-ae" { // it is slow
+			epochs = 10
+		}
 		e := small(t, c.name, c.network, c.width)
 		must.Do(t, Calibrate(e, c.network, data))
 		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
-		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam,
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: epochs, Batch: 16, Weight: 0.1, Optimizer: Adam,
 			LearningRate: 0.003})
 		finish(t, tr)
 		h := tr.History()

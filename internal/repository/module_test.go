@@ -45,17 +45,27 @@ func TestModuleRenames(t *testing.T) {
 	}
 	const renamed = "example.org/owner/selfheal"
 	in("make", "module", "MODULE="+renamed)
-	ours := 0
-	for _, path := range strings.Fields(in("go", "list", "-deps", "-test", "./...")) {
-		if strings.HasPrefix(path, "selfheal/") {
-			t.Errorf("%s is still imported", path)
-		}
-		if strings.HasPrefix(path, renamed) {
-			ours++
+	const imports = `{{.ImportPath}}: {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`
+	ours, imported := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(in("go", "list", "-f", imports, "./...")) {
+		path, from, _ := strings.Cut(line, ":")
+		ours[path] = true
+		for _, path := range strings.Fields(from) {
+			imported[path] = true
 		}
 	}
-	if ours < 40 {
-		t.Errorf("only %d packages have the new path", ours)
+	for path := range imported {
+		if strings.HasPrefix(path, "selfheal/") || strings.HasPrefix(path, renamed) && !ours[path] {
+			t.Errorf("%s is imported, and no package", path)
+		}
+	}
+	for path := range ours {
+		if path != renamed && !strings.HasPrefix(path, renamed+"/") {
+			t.Errorf("package %s has the old path", path)
+		}
+	}
+	if len(ours) < 40 {
+		t.Errorf("only %d packages have the new path", len(ours))
 	}
 	if left := in("gofmt", "-l", "."); left != "" {
 		t.Errorf("not formatted: %s", left)
