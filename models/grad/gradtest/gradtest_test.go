@@ -123,13 +123,26 @@ type program struct {
 	out  []int
 }
 
+// alone runs graphs on one item, with one program for all tests of a graph.
+var (
+	alone    = ort.NewPool(1, 1)
+	programs = map[string]program{}
+)
+
 func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) program {
 	t.Helper()
-	prog := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
-	t.Cleanup(prog.Close)
-	p := program{pool: pool, prog: prog}
+	data := must.Get(g.Encode())(t)
+	if p, ok := programs[string(data)]; ok && pool == alone {
+		return p
+	}
+	p := program{pool: pool, prog: must.Get(pool.Compile(g.Name, data))(t)}
 	for _, o := range g.Outputs {
 		p.out = append(p.out, int(o.Shape.Items()))
+	}
+	if pool == alone {
+		programs[string(data)] = p
+	} else {
+		t.Cleanup(p.prog.Close)
 	}
 	return p
 }
@@ -148,7 +161,11 @@ func (p program) mustRun(t *testing.T, in ...[]float32) [][]float32 {
 	return must.Get(p.run(in...))(t)
 }
 
+// newPool returns a pool for batches; all tests share that of one item.
 func newPool(t *testing.T, batch int) *ort.Pool {
+	if batch == 1 {
+		return alone
+	}
 	pool := ort.NewPool(1, batch)
 	t.Cleanup(pool.Close)
 	return pool
