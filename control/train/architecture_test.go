@@ -33,8 +33,8 @@ func TestArchitectures(t *testing.T) {
 		e := small(t, c.name, c.network, c.width)
 		must.Do(t, Calibrate(e, c.network, data))
 		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
-		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: epochs, Batch: 16, Weight: 0.1, Optimizer: Adam,
-			LearningRate: 0.003})
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: epochs, Batch: 16, Weight: 0.1,
+			Optimizer: Adam, LearningRate: 0.003})
 		finish(t, tr)
 		h := tr.History()
 		before, after := h[0].total(0.1)+h[1].total(0.1), h[len(h)-1].total(0.1)+h[len(h)-2].total(0.1)

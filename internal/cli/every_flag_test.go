@@ -103,8 +103,8 @@ var unseen = map[string]string{
 	"theory":          "each call draws figures for seconds; TestTheory and TestOutputsReplaceNothing try its flags",
 }
 
-// Each flag of each verb changes the results, or is refused in one line, in the first of its callings and in each second
-// of the others; with SELFHEAL_TEST_LARGE in all.
+// Each flag of each verb changes the results, or is refused in one line, in the verb's first calling. In the others
+// each second flag is tried, in turn; with SELFHEAL_TEST_LARGE all are.
 func TestEveryFlag(t *testing.T) {
 	testinput.Runtime(t)
 	w := newWorld(t)
