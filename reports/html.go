@@ -119,9 +119,13 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 		if s.Mode == result.Transfer { // each network's own images are in the gallery
 			of.Source = c.Model
 		}
-		c.Defense = s.Named(c.ID)[0]
+		names := s.Named(c.ID)
+		if c.Suite != s.Name || len(names) == 0 {
+			continue
+		}
+		c.Defense = names[0]
 		i := slices.IndexFunc(s.Columns, of.Same)
-		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
+		if i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}
 		v.Healed = v.Healed || c.Kind != result.Broken
