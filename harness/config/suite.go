@@ -35,14 +35,6 @@ func (s *Suite) Attackers() []string {
 	return []string{result.AttackerOf(s.Mode, len(s.Controls) > 0)}
 }
 
-// Several returns the modes of the suite's results if it has several; else nil.
-func (s *Suite) Several() []string {
-	if modes := s.Attackers(); len(modes) > 1 {
-		return modes
-	}
-	return nil
-}
-
 // Transfers reports whether each network of the suite gets the images made on the others.
 func (s *Suite) Transfers() bool { return s.Mode == result.Transfer }
 
@@ -96,7 +88,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			s.Modes = defaultModes
 		}
 		s.Modes = lists.Only(result.ModeNames(), func(m string) bool { return slices.Contains(s.Modes, m) })
-		if s.Mode = ""; len(s.Modes) == 1 { // as before suites could have several
+		if s.Mode = ""; len(s.Modes) == 1 || len(s.Controls) == 0 {
 			s.Mode, s.Modes = s.Modes[0], nil
 		}
 		for _, pair := range s.Pairs {

@@ -105,9 +105,6 @@ func madeOf(r cell.Row, attack string, epsilon float64, seed uint64) cell.Made {
 		Column: cell.Column{Attack: attack, Epsilon: cell.Epsilon(epsilon)}}}
 }
 
-// Oblivious reports whether the job's controls are scored on images that were made without them.
-func (j *Job) Oblivious() bool { return slices.ContainsFunc(j.Groups(), Group.Oblivious) }
-
 // Attackers returns the modes in which attackers ask the job's classifier under a defense.
 func (j *Job) Attackers(defense string) (modes []string) {
 	for _, g := range j.Groups() {

@@ -118,11 +118,17 @@ func (g *gallery) quota(j *plan.Job) (own, before int) {
 }
 
 // kindsOf lists the kinds of a job's cases. An image that withstood the attack on it has no adversarial version.
-func kindsOf(j *plan.Job) []string {
-	if j.Oblivious() && len(j.Suite.Controls) > 0 {
-		return []string{result.Healed, result.NotHealed}
+func kindsOf(j *plan.Job) (kinds []string) {
+	of := func(oblivious bool) bool {
+		return slices.ContainsFunc(j.Groups(), func(g plan.Group) bool { return g.Oblivious() == oblivious })
 	}
-	return []string{result.Broken}
+	if of(true) && len(j.Suite.Controls) > 0 {
+		kinds = append(kinds, result.Healed, result.NotHealed)
+	}
+	if of(false) || kinds == nil {
+		kinds = append(kinds, result.Broken)
+	}
+	return kinds
 }
 
 func slotsOf(j *plan.Job, before int) []slot {
@@ -210,10 +216,7 @@ func (g *gallery) make(r *run, b *open.Job) error {
 			continue
 		}
 		// Only all shards together know which image a slot has, so each keeps its own.
-		key := folder.Key{Of: "gallery", Part: k.kind, Made: cell.Made{ID: c.Key()}}
-		if j.Suite.Modes == nil {
-			key.Mode = ""
-		}
+		key := inMode(j, folder.Key{Of: "gallery", Part: k.kind, Made: cell.Made{ID: c.Key()}})
 		work, left, err := folder.Recall(r.journal, key, c.set, []int{c.at},
 			func(at int, known *result.GalleryCase) bool {
 				if at == c.at {

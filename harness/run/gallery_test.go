@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/testplan"
 )
 
 // Suites and models share a gallery evenly, and their slots follow one another.
@@ -54,7 +55,7 @@ func TestGalleryQuotas(t *testing.T) {
 			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
 		}
 	}
-	j := &plan.Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}},
+	j := &plan.Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}}, Model: &config.Model{},
 		Trials: trialsOf(t, "a", 1, 2)}
 	var order []string
 	for _, s := range slotsOf(j, 11) { // of 8 slots: from the fourth on
@@ -62,6 +63,11 @@ func TestGalleryQuotas(t *testing.T) {
 	}
 	if want := []string{"1dn", "2ch", "2cn", "2dh", "2dn", "1ch", "1cn", "1dh"}; !slices.Equal(order, want) {
 		t.Errorf("slots %v, want %v", order, want)
+	}
+	both := &plan.Job{Suite: &config.Suite{Modes: []string{result.Oblivious, result.WhiteboxThrough},
+		Controls: []string{"c"}}, Model: &config.Model{}, Trials: j.Trials}
+	if kinds := kindsOf(both); !slices.Equal(kinds, []string{result.Healed, result.NotHealed, result.Broken}) {
+		t.Errorf("a suite of two modes shows %v", kinds)
 	}
 	if slotsOf(&plan.Job{Suite: j.Suite}, 3) != nil {
 		t.Error("slots without attacks")
@@ -152,5 +158,23 @@ func TestEncodePNG(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Each attacked classifier's images have a file of their own in a suite of several modes.
+func TestSavedImagesOfSeveralModes(t *testing.T) {
+	p := testplan.Plan(t, testplan.Resumed, 1, 8,
+		"suites.through.modes=[oblivious, whitebox-detached, whitebox-through]")
+	names := map[string]cell.ID{}
+	p.Each(func(s plan.Step) {
+		id, name := madeOn(s), adversarialName(s)
+		if other, taken := names[name]; s.First && s.Crafted() && taken && other != id {
+			t.Errorf("%s has the images of %s and %s", name, other, id)
+		} else if s.First && s.Crafted() {
+			names[name] = id
+		}
+	})
+	if len(names) != 9 {
+		t.Errorf("%d files", len(names))
 	}
 }

@@ -27,7 +27,7 @@ func Images(p *plan.Plan) map[cell.Made]bool {
 	needed := map[cell.Made]bool{}
 	p.Each(func(s plan.Step) {
 		// to networks other than the attacked one
-		given := s.Group.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0
+		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
 		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {
@@ -137,7 +137,7 @@ func adversarialName(s plan.Step) string {
 	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
 	if s.Attacked != cell.None { // made against this defense
 		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)
-		if first := s.Suite.Attackers()[0]; first != s.Knows && first != result.Oblivious {
+		if s.Suite.Modes != nil {
 			parts, key = append(parts, s.Knows), fmt.Appendf(key, " %q", s.Knows)
 		}
 	}
@@ -173,10 +173,20 @@ func (w *walk) adversarial(s plan.Step, made *crafted) error {
 	return saved.Append(sum)
 }
 
+// madeOn identifies the cell of the classifier that a step's images were made against.
+func madeOn(s plan.Step) cell.ID {
+	id := s.Cell(s.Attacked)
+	id.Model = s.From.Model.Name
+	return id
+}
+
 // index adds a file of images to the index.
 func (w *walk) index(s plan.Step, name string) {
 	all, set := &w.out.Saved, w.at.Set
-	all.Arrays = append(all.Arrays, result.SavedArray{File: name, ID: s.Cell(s.Attacked)})
+	if slices.ContainsFunc(all.Arrays, func(a result.SavedArray) bool { return a.File == name }) {
+		return // another network of a suite in mode transfer gets the same images
+	}
+	all.Arrays = append(all.Arrays, result.SavedArray{File: name, ID: madeOn(s)})
 	if all.Images == nil {
 		all.Images = map[string][]result.SavedImage{}
 	}

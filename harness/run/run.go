@@ -288,7 +288,7 @@ func (r *computed) describe(command []string) error {
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
 		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset,
-			Mode: s.Attackers()[0], Modes: s.Several(), Models: s.Models, Controls: append([]string{}, s.Controls...),
+			Mode: s.Attackers()[0], Modes: s.Modes, Models: s.Models, Controls: append([]string{}, s.Controls...),
 			Attacks: append([]string{}, s.Attacks...), Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
 	for name, trials := range r.plan.Trials {

@@ -46,10 +46,7 @@ func (s scoring) ofClean() bool { return s.Trial == plan.Clean }
 func (s scoring) id() cell.ID { return s.Cell(s.who.Defense()) }
 
 func (s scoring) block() folder.Key {
-	k := folder.Key{Of: "verdicts", Made: cell.Made{ID: s.id().Key(), Seed: s.Seed}}
-	if s.Suite.Modes == nil { // as before suites could have several
-		k.Mode = ""
-	}
+	k := inMode(s.Job, folder.Key{Of: "verdicts", Made: cell.Made{ID: s.id().Key(), Seed: s.Seed}})
 	if s.ofClean() {
 		k.Attack = ""
 	}

@@ -321,8 +321,14 @@ func InfoKey(j *plan.Job, defense string) folder.Key { return suiteKey(j, folder
 // CostKey returns the journal's key for the cost of an attacker's passes through a classifier.
 func CostKey(j *plan.Job, defense, mode string) folder.Key {
 	k := suiteKey(j, folder.Cost, defense)
-	if j.Suite.Modes != nil {
-		k.Mode = mode
+	k.Mode = mode
+	return inMode(j, k)
+}
+
+// inMode leaves the mode out of a key of a suite that has one mode: journals of earlier versions do not have it.
+func inMode(j *plan.Job, k folder.Key) folder.Key {
+	if j.Suite.Modes == nil {
+		k.Mode = ""
 	}
 	return k
 }
