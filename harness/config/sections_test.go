@@ -169,7 +169,8 @@ func TestFittedOnScored(t *testing.T) {
 		want string // "" for none
 	}{
 		{small, nil, clash + " test)"}, {other, nil, clash + " other)"}, {trained, nil, clash + " other)"},
-		{other, []string{"datasets.other.path=train.bin"}, ""},
+		{other, []string{"datasets.other.path=train.bin"}, ""}, {other, []string{"datasets.other.split=test"}, clash},
+		{other, []string{"datasets.other.split=train"}, ""},
 		{other, []string{"datasets.other.indices=[3, 4]"}, clash},
 		{other, []string{"datasets.other.indices=[3, 4]", "datasets.test.indices=[0, 4]"}, clash},
 		{other, []string{"datasets.other.indices=[3, 4]", "datasets.test.indices=[0, 5]"}, ""},

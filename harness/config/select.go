@@ -74,7 +74,7 @@ func (c *Config) fittedOnScored(s *Suite) error {
 			if l.Embedding.Training != nil {
 				fit = l.Embedding.Training.Fit
 			}
-			if fit != "" && share(c.Dataset(fit).Spec, c.Dataset(s.Dataset).Spec) {
+			if fit != "" && c.share(c.Dataset(fit).Spec, c.Dataset(s.Dataset).Spec) {
 				return fmt.Errorf("suite %s scores the images that control %s is fitted on (data sets %s and %s): "+
 					"fit it on others, such as another split or other indices", s.Name, name, s.Dataset, fit)
 			}
@@ -85,8 +85,10 @@ func (c *Config) fittedOnScored(s *Suite) error {
 
 // share reports whether two data sets take some image of the same files, as far as their keys tell: random samples may
 // share some by chance.
-func share(a, b dataset.Spec) bool {
-	if a.Format != b.Format || path.Clean(a.Path) != path.Clean(b.Path) || a.Split != b.Split {
+func (c *Config) share(a, b dataset.Spec) bool {
+	usual := func(s dataset.Spec) string { return cmp.Or(s.Split, "test") }
+	at := func(s dataset.Spec) string { return c.relative(path.Clean(s.Path)) }
+	if a.Format != b.Format || at(a) != at(b) || usual(a) != usual(b) {
 		return false
 	}
 	if a.Sample != nil || b.Sample != nil {
