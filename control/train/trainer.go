@@ -392,12 +392,18 @@ func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data) (Judged, 
 			e  *onnx.Graph
 			to *float64
 		}{{&clean, nil, &j.Alone}, {&clean, e, &j.Clean}, {&objective, e, &j.Trained}} {
+			if one.by == &objective && !t.settings.Objective.perturbed() {
+				continue
+			}
 			right, err := one.by.right(ctx, f, one.e, once)
 			if err != nil {
 				return j, err
 			}
 			*one.to += float64(right) / float64(j.Images*len(t.networks))
 		}
+	}
+	if !t.settings.Objective.perturbed() {
+		j.Trained = j.Clean
 	}
 	return j, nil
 }

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ const textType = pb.TensorProto_STRING
 // serve these alone are dropped too; the operators that compute the scores stay. It also notes the classes' names. A
 // model without any of these comes back as it is.
 func scores(data []byte) []byte {
+	if !bytes.Contains(data, []byte(Classical)) { // spares a large model's parsing
+		return data
+	}
 	m, err := parse(data)
 	if err != nil || operatorSet(m.OpsetImport, Classical) == 0 {
 		return data // Decode says what is wrong
