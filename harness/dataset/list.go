@@ -61,6 +61,7 @@ func openList(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.root = path.Dir(spec.Path)
 	for i, line := range lines {
 		label, ok := labels[i], true
 		if named {

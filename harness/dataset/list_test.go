@@ -43,6 +43,9 @@ func TestList(t *testing.T) {
 		if d.Classes() != test.n || !slices.Equal(d.labels, test.labels) {
 			t.Errorf("%q: labels %v of %d classes", test.text, d.labels, d.Classes())
 		}
+		if d.File(0) != "b.png" {
+			t.Errorf("%q: the first image's file is %q", test.text, d.File(0))
+		}
 		if _, pixels, _, err := d.Image(0); err != nil || pixels[0] != 10./255 {
 			t.Errorf("%q: %v, %v", test.text, pixels[0], err)
 		}
