@@ -278,6 +278,42 @@ func TestComparisonAttacker(t *testing.T) {
 	}
 }
 
+// In a report of two suites, of which one has two modes, each suite shows its own pictures.
+func TestGalleryOfSeveralModes(t *testing.T) {
+	f := fixture()
+	c := f.Gallery.Cases[0]
+	both := result.Suite{Name: "both", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
+		Controls: []string{"healing"}, Modes: []string{result.Oblivious, result.WhiteboxThrough}}
+	f.Suites = append(f.Suites, both)
+	one := fixtureCase("both", "m", "healing", "pgd-fast", "l2", 0.8, result.Broken, 4, 4)
+	one.Mode = result.WhiteboxThrough
+	f.Gallery.Cases = append(f.Gallery.Cases, one)
+	f.Cells = append(f.Cells, result.Cell{ID: one.ID, Norm: new("l2"), Recipe: "pgd/1"}.Judged("10"))
+	v := table.Of(view.Of(f))
+	for _, s := range v.Suites {
+		for _, shown := range append(cards(gallery(s, f.Gallery)), "") {
+			if own := strings.Contains(shown, "m · healing"); shown != "" && own != (s.Name == "both") ||
+				own && !strings.Contains(shown, result.WhiteboxThrough) {
+				t.Errorf("suite %s shows %s", s.Name, shown)
+			}
+		}
+	}
+	if last := v.Suites[len(v.Suites)-1]; len(cards(gallery(last, f.Gallery))) != 1 || c.Suite == "both" {
+		t.Errorf("suite %s shows %d pictures", last.Name, len(cards(gallery(last, f.Gallery))))
+	}
+}
+
+// cards returns the facts of a gallery's cases.
+func cards(g *galleryView) (facts []string) {
+	if g == nil {
+		return nil
+	}
+	for _, c := range g.Cases {
+		facts = append(facts, c.Facts)
+	}
+	return facts
+}
+
 // pngOf makes a picture of one colour.
 func pngOf(w, h int, c color.Color) []byte {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))

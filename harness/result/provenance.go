@@ -97,7 +97,7 @@ type Box struct {
 	High []float64 `json:"high"`
 }
 
-// Of returns the ends of each of d features, in float32, as the network gets them.
+// Of returns the low and the high end of each of d features, in float32, in the units of the network's input.
 func (b *Box) Of(d int) (ends [2][]float32, err error) {
 	for i, v := range [][]float64{b.Low, b.High} {
 		if len(v) != 1 && len(v) != d {

@@ -90,7 +90,7 @@ func runCommand(g *globals) *cobra.Command {
 undefended, and the same adversarial images are then given to every controller;
 a white-box attacker attacks every model anew under each controller. A suite with
 controls has both unless its config says otherwise. Results and reports go to --out.
-What is done is kept there whatever ends the run: the same command continues, and
+Finished work stays there, whatever ends the run: the same command continues, and
 leaves a finished run as it is.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real

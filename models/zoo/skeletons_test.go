@@ -66,7 +66,7 @@ func TestSkeletons(t *testing.T) {
 				t.Skip(n, " parameters")
 			}
 			if other := like[name]; other != "" && !testinput.Large() {
-				t.Skip("SELFHEAL_TEST_LARGE=1 runs it: its blocks are those of ", other)
+				t.Skip("SELFHEAL_TEST_LARGE=1 runs it: it has the same blocks as ", other)
 			}
 			net := must.Get(onnxtest.FillSkeleton(data, seed))(t)
 			must.Do(t, simplify.Graph(net))

@@ -11,6 +11,7 @@ import (
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -65,7 +66,7 @@ func pairedTests(s Suite) (out []*pairedTest) {
 	for _, m := range s.Models {
 		for _, c := range contrasts(s) {
 			for _, col := range s.Columns {
-				if s.Side(c.Control).Again && s.Kind(col) != "attacked" {
+				if view.Repeats(s.Suite, c.Control, col) {
 					continue
 				}
 				var all gains
@@ -161,7 +162,7 @@ type pooledTest struct {
 func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest {
 	all, out := gains{}, &pooledTest{kind: kind}
 	for _, col := range s.Columns {
-		if s.Kind(col) == kind && (kind == "attacked" || !s.Side(of.Control).Again) {
+		if s.Kind(col) == kind && !view.Repeats(s.Suite, of.Control, col) {
 			for _, m := range s.Models {
 				all.add(s, m, of, col)
 			}

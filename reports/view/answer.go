@@ -13,8 +13,8 @@ import (
 )
 
 // Answers returns the lines that a run ends with. For each suite they give the lowest accuracy of its first model,
-// alone and under each control, such as "robust accuracy 41.0 % [34.4, 47.9] under AutoAttack standard, ℓ∞ 8/255, 200
-// images".
+// alone, and under each control and mode, such as "robust accuracy 41.0 %
+// [34.4, 47.9] under AutoAttack standard, ℓ∞ 8/255, 200 images".
 func (v *Report) Answers() (lines []string) {
 	models := 0
 	for _, s := range v.Suites {
@@ -61,11 +61,11 @@ func (s *Suite) answer(line Series, named bool) string {
 	if c.Norm != nil && c.Epsilon != 0 {
 		said += ", " + words.NormName(*c.Norm) + " " + c.Epsilon.String()
 	}
-	said += ", " + words.Plural(c.N, "image") +
-		words.If(line.Defense != cell.None && kind == "attacked", ", "+s.AttackerOf(line.Defense).Name)
-	if m := s.AttackerOf(line.Defense).Name; line.Defense != cell.None && kind == "attacked" && m == result.Oblivious &&
-		!slices.Contains(s.Modes, result.WhiteboxThrough) {
-		said += ", which bounds no attacker who knows the control"
+	said += ", " + words.Plural(c.N, "image")
+	if line.Defense != cell.None && kind == "attacked" {
+		m := s.AttackerOf(line.Defense).Name
+		alone := m == result.Oblivious && !slices.Contains(s.Modes, result.WhiteboxThrough)
+		said += ", " + m + words.If(alone, ", which bounds no attacker who knows the control")
 	}
 	if c.GradientFailures > 0 {
 		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,

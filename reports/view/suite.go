@@ -46,6 +46,11 @@ func (s about) Side(defense string) Side {
 	return Side{defense, defense, s.Mode, false}
 }
 
+// Repeats reports whether a row has another mode's answers in a column, as no attacker made its images.
+func Repeats(s *Suite, defense string, col words.Column) bool {
+	return s.Side(defense).Again && s.Kind(col) != "attacked"
+}
+
 // Named returns a cell's defense as the suite's rows have it. Clean images, certificates and corruptions belong to
 // the rows of every mode.
 func (s *Suite) Named(id cell.ID) []string {

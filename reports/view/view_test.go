@@ -204,8 +204,8 @@ func TestLastLineSaysAtMost(t *testing.T) {
 	}
 }
 
-// In a suite of two modes each control has a row for each. The rows share what no attacker made, and both modes' lines
-// end a run.
+// In a suite of two modes each control has a row for each mode. Both rows show the same accuracy on images that no
+// attacker made. A run ends with a line for each mode.
 func TestSidesOfSeveralModes(t *testing.T) {
 	through := under("c", "pgd", 8, 1)
 	f := of(under("none", "none", 0, 4), under("c", "none", 0, 3), under("none", "pgd", 8, 0), under("c", "pgd", 8, 2),

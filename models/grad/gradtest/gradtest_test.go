@@ -161,7 +161,7 @@ func (p program) mustRun(t *testing.T, in ...[]float32) [][]float32 {
 	return must.Get(p.run(in...))(t)
 }
 
-// newPool returns a pool for batches; all tests share that of one item.
+// newPool returns a pool for batches. All tests share one pool for single items.
 func newPool(t *testing.T, batch int) *ort.Pool {
 	if batch == 1 {
 		return alone

@@ -28,7 +28,7 @@ class Function:
         self._classes: Sequence[str] | None = None if isinstance(classes, int) else classes
 
     def serve(self, process: subprocess.Popen[bytes]) -> None:
-        """Answer a process's questions until it ends: the form is that of the program's flag --function."""
+        """Answers a process's questions until it ends. The program's flag --function defines their form."""
         questions, answers = process.stdout, process.stdin
         assert questions is not None and answers is not None
         with contextlib.suppress(BrokenPipeError):  # its exit code says why
