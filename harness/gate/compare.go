@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
@@ -88,6 +89,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 	}
 	r := &Report{Schema: ReportSchema, Gate: rules, Notes: []string{},
 		Baseline: base.Run, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
+	base, renames := base.renamedTo(selected(cells, f))
 	before := byKey(base.Cells)
 	compared := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool {
 		_, known := before[c.Key()]
@@ -144,6 +146,9 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 	drops.Holm()
 	changes.Holm()
 	r.notes(base, f, embeddings)
+	if renames != nil {
+		r.Notes = append(r.Notes, "renamed, with the same file: "+strings.Join(renames, ", "))
+	}
 	r.decide(t)
 	return r, nil
 }

@@ -159,7 +159,11 @@ func TestRefusals(t *testing.T) {
 		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = cell.Epsilon(e) },
 			"the results lack main/net/heal/pgd@8/255, which", false},
 		{func(f *result.File) { rename(f, "model", "net", "resnet") },
-			"renamed? model resnet is new and has the sha256 of net: give back the old name, or accept", false},
+			"renamed, with the same file: net is now resnet", true},
+		{func(f *result.File) {
+			rename(f, "model", "net", "resnet")
+			f.Models["resnet"] = result.Model{SHA256: f.Models["net"].SHA256, Output: "label"}
+		}, "renamed? model resnet is new and has the sha256 of net: give back the old name, or accept", false},
 		{func(f *result.File) { rename(f, "attack", "pgd", "pgd40") },
 			"which the baseline has; renamed? attack pgd40 is new and has the settings of pgd: give", false},
 		{func(f *result.File) {

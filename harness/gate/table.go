@@ -87,8 +87,8 @@ func (r *Report) reasons() []string {
 	return lines
 }
 
-// WriteText writes the table for a terminal. The summary is its last line.
-func (r *Report) WriteText(w io.Writer) error {
+// WriteText writes the table for a terminal. The summary is its last line; answers come before it.
+func (r *Report) WriteText(w io.Writer, answers ...string) error {
 	var b strings.Builder
 	rows := [][]string{r.columns()}
 	for _, group := range r.suites() {
@@ -108,10 +108,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	for _, line := range r.reasons() {
+	for _, line := range append(append(r.reasons(), answers...), r.Summary) {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintln(&b, r.Summary)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

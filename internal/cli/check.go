@@ -2,18 +2,23 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"selfheal/harness/config"
 	"selfheal/harness/gate"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/atomicfile"
 )
 
@@ -36,9 +41,11 @@ func refuse(err error) error {
 const junitFile = "junit.xml"
 
 type checkFlags struct {
+	outputFlags
 	baseline, config, junit, markdown string
-	sets                              []string
+	sets, models                      []string
 	update, newModel, json            bool
+	files                             map[string]string // of --model
 }
 
 func checkCommand(g *globals) *cobra.Command {
@@ -51,11 +58,16 @@ images, prints a table and writes JUnit XML. A cell fails when its accuracy has 
 by more than the rules allow, significantly; passes when such a drop is excluded; and
 is inconclusive when the images are too few to tell. docs/gate.md says how it decides.
 
+With --model, another file of a network of the run is attacked first, on the run's own
+images and with its own attacks, as DIR's command names them; its results, in --out, are
+compared instead of DIR's. The same command continues it.
+
 Exit code: 0 pass, 1 fail, 2 inconclusive, 3 cannot compare or wrong usage. Rules come
 from the gate section of --config, else from the baseline file, else they are
 max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 		Example: `  selfheal check --update --baseline baseline.json results   # take a run as the baseline
   selfheal check --baseline baseline.json results
+  selfheal check --baseline baseline.json --model mine=new.onnx results   # did the new file get worse?
   selfheal check --baseline baseline.json --config my.yaml --markdown "$GITHUB_STEP_SUMMARY" results`,
 		Args: func(c *cobra.Command, args []string) error {
 			return refuse(exactly(1, "the folder of one run")(c, args))
@@ -77,13 +89,19 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 	to.output(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page",
 		filesWith("md"))
 	to.on(&f.json, "json", "print JSON instead of the table")
-	to.force()
+	to.texts(&f.models, "model", "NAME=FILE: attack this file in place of the run's network NAME, and compare; may be "+
+		"repeated", filesWith("onnx"))
+	f.outputFlags.add(to, g)
+	f.out = "" // DIR-NAME
+	c.Flag("force").Usage = "replace files that selfheal did not write; with --model start anew"
+	c.Flag("out").Usage, c.Flag("out").DefValue = "output folder of --model (default: DIR-NAME)", ""
+	to.only(beside("model"), "out", "resume", "quiet", "log-format", "log-every", "onnxruntime", "offline")
 	return c
 }
 
 func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 	if err := cmp.Or(needed(c, "baseline", f.baseline, ", for example --baseline baseline.json"),
-		f.usage()); err != nil {
+		f.usage(), f.parse(dir)); err != nil {
 		return refuse(err)
 	}
 	g.reads(filepath.Join(dir, "results.json"))
@@ -104,11 +122,12 @@ func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 			return refuse(fmt.Errorf("--markdown: %w", err))
 		}
 	}
-	report, err := f.compare(c.Context(), dir)
+	report, err := f.compare(c, g, dir)
 	if err != nil {
 		// The report replaces an earlier comparison's. If it can't be written, err matters more. A folder that is not a
 		// run's is left as it is.
-		if asked || exists(junit.Path()) || exists(filepath.Join(dir, "results.json")) {
+		replaces := asked || exists(junit.Path()) || exists(filepath.Join(dir, "results.json"))
+		if replaces && !errors.Is(err, errPlanned) {
 			_ = junit.Fill(func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
 		}
 		return refuse(err)
@@ -131,8 +150,9 @@ func exists(path string) bool {
 }
 
 func (f *checkFlags) usage() error {
-	if f.update && (f.newModel || f.json || f.junit != "" || f.markdown != "") {
-		return errors.New("--update compares nothing: --new-model, --json, --junit and --markdown don't go with it")
+	if f.update && (f.newModel || f.json || f.junit != "" || f.markdown != "" || f.models != nil) {
+		return errors.New("--update compares nothing: --new-model, --model, --json, --junit and --markdown don't go " +
+			"with it")
 	}
 	return nil
 }
@@ -153,7 +173,7 @@ func (f *checkFlags) rules(others config.Gate) (config.Gate, error) {
 	return *cfg.Gate, nil
 }
 
-func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, error) {
+func (f *checkFlags) compare(c *cobra.Command, g *globals, dir string) (*gate.Report, error) {
 	base, err := gate.Read(f.baseline)
 	if err != nil {
 		return nil, err
@@ -166,8 +186,71 @@ func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, err
 	if err != nil {
 		return nil, err
 	}
-	rules.NewModel = rules.NewModel || f.newModel
-	return gate.Compare(ctx, base, file, rules)
+	rules.NewModel = rules.NewModel || f.newModel || f.models != nil
+	if f.models != nil {
+		if base, rules, err = base.Of(file, rules, slices.Sorted(maps.Keys(f.files))...); err != nil {
+			return nil, err
+		}
+		alone := rules // DIR's own results must be comparable before hours go into others
+		alone.Min = nil
+		if _, err = gate.Compare(c.Context(), base, file, alone); err != nil {
+			return nil, err
+		}
+		if file, err = f.attacked(c, g, dir, file); err != nil {
+			return nil, err
+		}
+	}
+	return gate.Compare(c.Context(), base, file, rules)
+}
+
+// parse reads --model.
+func (f *checkFlags) parse(dir string) error {
+	f.files = map[string]string{}
+	for _, arg := range f.models {
+		name, file, ok := strings.Cut(arg, "=")
+		if !ok || name == "" || file == "" {
+			return fmt.Errorf("--model %s: it must be NAME=FILE, such as mine=new.onnx", arg)
+		}
+		if f.files[name] != "" {
+			return fmt.Errorf("--model: %s is given twice", name)
+		}
+		at, err := filepath.Abs(file)
+		if err != nil {
+			return fmt.Errorf("--model %s: %w", arg, err)
+		}
+		f.files[name] = at
+	}
+	if f.models != nil && f.out == "" {
+		f.out = strings.Join(append([]string{filepath.Clean(dir)}, slices.Sorted(maps.Keys(f.files))...), "-")
+	}
+	return nil
+}
+
+// attacked attacks the files of --model as the run in dir, with the given results, attacked the networks in whose
+// place they stand, and returns the new results.
+func (f *checkFlags) attacked(c *cobra.Command, g *globals, dir string, file *result.File) (*result.File, error) {
+	p, err := g.planOf(c.Context(), file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: its command can't be read again, from the folder it was given in: %w", dir, err)
+	}
+	cfg, err := p.Config.WithModels(f.files)
+	if err != nil {
+		return nil, fmt.Errorf("--model: %w", err)
+	}
+	if p, err = plan.New(cfg); err != nil {
+		return nil, err
+	}
+	if g.planned != nil {
+		return nil, g.planned(p)
+	}
+	o := run.Options{Command: commandLine(c)}
+	if err := g.prepare(c, p, f.outputFlags, &o); err != nil {
+		return nil, err
+	}
+	if err := run.SameImages(p, file, dir); err != nil {
+		return nil, err
+	}
+	return run.Run(c.Context(), p, o)
 }
 
 // say prints the report and writes its files.
@@ -176,7 +259,11 @@ func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit ato
 	if f.json {
 		err = printJSON(c, r)
 	} else {
-		err = r.WriteText(c.OutOrStdout())
+		var answers []string
+		if f.models != nil {
+			answers = r.Answers(slices.Sorted(maps.Keys(f.files))...)
+		}
+		err = r.WriteText(c.OutOrStdout(), answers...)
 	}
 	if err != nil {
 		return err

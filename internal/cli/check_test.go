@@ -5,7 +5,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 )
 
 // gateRun returns the results of a run with two models, without and with a control, clean and under one attack at two
@@ -259,5 +262,85 @@ func TestCheckRefuses(t *testing.T) {
 	if code := whole(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard,
 		io.Discard); code != 130 {
 		t.Errorf("stopped: exit %d", code)
+	}
+}
+
+// Another file of a network is attacked as the run's own was, on the run's images, and compared with it; the same file
+// gives the same verdicts. Nothing is attacked where images are others, or the file is none.
+func TestCheckModel(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for to, from := range map[string]string{"net.onnx": "preact_standard.onnx", "new.onnx": "preact_robust.onnx",
+		"data.bin": "shapes10/test.bin"} {
+		put(t, to, []byte(read(t, filepath.Join(root, "models", "zoo", from))))
+	}
+	const text = `version: 1
+datasets: {test: {format: cifar10-bin, path: data.bin, limit: 40}}
+models: {mine: {path: net.onnx}, other: {path: new.onnx}}
+controls: {same: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}}
+attacks: {fast: {kind: fgsm, norm: linf, epsilon: 8/255}}
+suites:
+  one: {dataset: test, models: [mine, other], controls: [same], attacks: [fast]}
+  two: {dataset: test, models: [other], attacks: [fast]}
+  gift: {dataset: test, models: [mine, other], attacks: [fast], mode: transfer}
+gate: {min: {other/none/none: 0.5}}
+`
+	put(t, "c.yaml", []byte(text))
+	done(t, "run", "--config", "c.yaml", "--out", "out", "--quiet")
+	done(t, "check", "--update", "--baseline", "b.json", "--config", "c.yaml", "out")
+	check := func(args ...string) (code int, stdout, stderr string) {
+		return call(append([]string{"check", "--baseline", "b.json"}, args...)...)
+	}
+
+	code, stdout, stderr := check("--model", "mine=net.onnx", "--quiet", "out")
+	if code != exitOK || !strings.HasSuffix(stdout, "cells\n") || strings.Contains(stdout, "one/other") ||
+		strings.Contains(stdout, "suite two") || !strings.Contains(stdout, "0.0 points [") {
+		t.Errorf("the same file: exit %d\n%s%s", code, stdout, stderr)
+	}
+	before, _ := results(t, "out")
+	again, _ := results(t, "out-mine")
+	for _, c := range again.Cells {
+		i := slices.IndexFunc(before.Cells, func(b result.Cell) bool { return b.Key() == c.Key() })
+		if i < 0 || before.Cells[i].Verdicts != c.Verdicts {
+			t.Errorf("%+v: other verdicts than the run's", c.ID)
+		}
+	}
+
+	code, stdout, _ = check("--model", "mine=new.onnx", "--out", "new", "--quiet", "out")
+	now, _ := results(t, "new")
+	accuracy := func(f *result.File) float64 {
+		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool {
+			return c.Attack == "fast" && c.Suite == "one" && c.Model == "mine" && c.Defense == "same"
+		})
+		return 100 * f.Cells[i].Accuracy
+	}
+	want := fmt.Sprintf("mine/same:whitebox-through/fast@8/255: robust accuracy %.1f → %.1f %%, change ",
+		accuracy(before), accuracy(now))
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != exitGateFailed || !strings.HasPrefix(lines[len(lines)-2], want) {
+		t.Errorf("another file: exit %d, no %s in\n%s", code, want, stdout)
+	}
+	if code, _, stderr = check("--model", "mine=new.onnx", "--out", "new", "out"); code == exitRefused ||
+		!strings.Contains(stderr, "it is left as it is") {
+		t.Errorf("once more: exit %d, %s", code, stderr)
+	}
+
+	refuses := func(want string, args ...string) {
+		t.Helper()
+		refused(t, exitRefused, want, append([]string{"check", "--baseline", "b.json"}, args...)...)
+	}
+	refuses("it must be NAME=FILE", "--model", "mine", "out")
+	refuses("given twice", "--model", "mine=net.onnx", "--model", "mine=new.onnx", "out")
+	refuses("has no model min", "--model", "min=net.onnx", "out")
+	refuses("absent.onnx: no such file", "--model", "mine=absent.onnx", "--out", "x", "out")
+	refuses("--out goes with --model", "--out", "x", "out")
+	refuses("holds another run", "--model", "mine=new.onnx", "out")
+	put(t, "c.yaml", []byte(strings.Replace(text, "limit: 40", "limit: 41", 1)))
+	refuses("data set test has other images than those of out", "--model", "mine=new.onnx", "--out", "x", "out")
+	must.Do(t, os.Remove("c.yaml"))
+	refuses("its command can't be read again", "--model", "mine=new.onnx", "--out", "x", "out")
+	if exists("x") {
+		t.Error("a refusal leaves a folder")
 	}
 }

@@ -213,8 +213,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), initCommand(g), verifyCommand(g),
 		predictCommand(g), exportCommand(g), fitCommand(g), inspectCommand(g), splitCommand(g), gradCommand(g),
-		doctorCommand(g), vnnlibCommand(g), versionCommand(g))
-	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), checkCommand(g), theoryCommand(g),
+		doctorCommand(g), vnnlibCommand(g), checkCommand(g), versionCommand(g))
+	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), theoryCommand(g),
 		schemaCommand(g), completionCommand(), manCommand(g)} {
 		flags{c}.only(never, "onnxruntime", "offline")
 		root.AddCommand(c)

@@ -36,8 +36,9 @@ var callings = map[string][]string{
 		"net.onnx --data photos --attack spatial --param queries=2 --log-every 1h"},
 	"report":  {"run --out out", "shards --out out", "--published --out out"},
 	"compare": {"run", "run --out out", "run --json"},
-	"check":   {"--baseline baseline.json run", "--baseline baseline.json --update run"},
-	"init":    {"net.onnx --data photos --mean 0.5 --std 0.5"},
+	"check": {"--baseline baseline.json run", "--baseline baseline.json --update run",
+		"--baseline baseline.json --model m=net.onnx --log-every 1h --out checked run"},
+	"init": {"net.onnx --data photos --mean 0.5 --std 0.5"},
 	"verify": {"net.onnx --adversarial adv.npy --data photos --norm linf --epsilon 8/255",
 		"--adversarial adv.npy --config c.yaml --model m --dataset d --attack a"},
 	"predict": {"net.onnx --data photos", "net.onnx photos/cat/0.png photos/dog/0.png",
@@ -81,7 +82,7 @@ var flagValues = map[string]string{
 	"export control": "none", "fit control": "absent", "fit force": "--out mine/any |", "fit model": "n",
 	"fit resume": "", "fit set": "controls.k.layers.0.embedding.rank=2", "init force": "--out c.yaml |",
 	"report force": "--out mine |", "vnnlib out": "a.txt", "man force": "",
-	"check force":  "--junit mine/any |; --baseline mine/any |",
+	"check model": "m=three.onnx; n=net.onnx; m", "check force": "--junit mine/any |; --baseline mine/any |",
 	"export force": "--out mine/any |", "grad force": "--out mine/any |", "split force": "--out mine |",
 	"vnnlib force": "--out mine/any |",
 	// An error is told in the format.
@@ -193,7 +194,7 @@ func (w *world) Open(name string) (fs.File, error) {
 // volatile matches differences between two equal calls: times, and the command.
 var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+[ \x{a0}\x{202f}]?(ms|µs|s)\b|` +
 	`"(seconds|created|finished|time|duration|pid)": ?[^,\n}]*|` +
-	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|/tmp/\S*`)
+	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|/tmp/\S*| time="[\d.]+"`)
 
 // call runs the program in a folder with the files that a line names, and returns all that it did.
 func (w *world) call(t *testing.T, args []string) string {
@@ -232,7 +233,7 @@ func (w *world) folder(t *testing.T, args []string) string {
 	dir := filepath.Join(w.calls, "folder")
 	must.Do(t, os.RemoveAll(dir))
 	must.Do(t, os.Mkdir(dir, 0o755))
-	for _, arg := range append([]string{"net.onnx", "photos", "few"}, args...) { // a config names these
+	for _, arg := range append([]string{"c.yaml", "net.onnx", "photos", "few"}, args...) { // others name these
 		top, _, _ := strings.Cut(arg, "/")
 		info, err := os.Stat(filepath.Join(w.dir, top))
 		switch {

@@ -313,17 +313,9 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 	if g.planned != nil {
 		return g.planned(p)
 	}
-	if f.resume && g.rule.Force {
-		return usage("--resume continues a run, --force starts anew: give one of them")
-	}
-	if err := g.readsData(p.Config, f.out); err != nil {
+	if err := g.prepare(c, p, f, &o); err != nil {
 		return err
 	}
-	if err := g.runtime(c, p.Config.Runtime); err != nil {
-		return err
-	}
-	o.Out, o.Resume, o.Rule, o.Progress, o.Cache = f.out, f.resume, g.rule, g.progress(c), pca.UserCache()
-	o.Report = g.render(c, f.out, f.out)
 	if part.N > 0 {
 		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {
@@ -337,6 +329,22 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 		g.printTables(c, f.out)
 	}
 	return err
+}
+
+// prepare checks a run's output folder, loads the runtime and sets the options that flags give.
+func (g *globals) prepare(c *cobra.Command, p *plan.Plan, f outputFlags, o *run.Options) error {
+	if f.resume && g.rule.Force {
+		return usage("--resume continues a run, --force starts anew: give one of them")
+	}
+	if err := g.readsData(p.Config, f.out); err != nil {
+		return err
+	}
+	if err := g.runtime(c, p.Config.Runtime); err != nil {
+		return err
+	}
+	o.Out, o.Resume, o.Rule, o.Progress, o.Cache = f.out, f.resume, g.rule, g.progress(c), pca.UserCache()
+	o.Report = g.render(c, f.out, f.out)
+	return nil
 }
 
 // parseRates reads [MODEL=]N. A rate without a model, under "", applies to all others.

@@ -195,17 +195,22 @@ func (g *globals) planOf(ctx context.Context, file *result.File) (p *plan.Plan, 
 	}
 	again := &globals{files: g.files, planned: func(found *plan.Plan) error {
 		p = found
-		return nil
+		return errPlanned
 	}}
 	root := again.rootCommand()
 	root.SetArgs(file.Command[1:])
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
-	if err = root.ExecuteContext(ctx); err == nil && p == nil {
+	if err = root.ExecuteContext(ctx); err == nil {
 		err = errors.New("it makes no plan")
+	} else if errors.Is(err, errPlanned) {
+		err = nil
 	}
 	return p, err
 }
+
+// errPlanned ends a command of which only the plan is wanted.
+var errPlanned = errors.New("planned")
 
 func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 	w := columns(c.OutOrStdout())

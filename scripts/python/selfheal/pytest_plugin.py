@@ -41,7 +41,7 @@ def selfheal_gate(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Cal
     model is what selfheal.attack takes, baseline the file of a baseline, x and y the images, and further arguments are
     attack's: all of them may be left out where the baseline exists. The network may be another file than the
     baseline's. gate holds rules of docs/gate.md, such as {"max_drop": 0.01}; inconclusive is what becomes of a test
-    whose images are too few to tell: "skip", "fail" or "pass".
+    whose images are too few to tell: "fail", "skip" or "pass".
     """
     update = bool(request.config.getoption("--selfheal-update"))
 
@@ -52,7 +52,7 @@ def selfheal_gate(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Cal
         y: Any = None,
         *,
         gate: dict[str, Any] | None = None,
-        inconclusive: str = "skip",
+        inconclusive: str = "fail",
         batch: int = 64,
         **attack: Any,
     ) -> Check | None:

@@ -45,6 +45,6 @@ def test_inconclusive(pytester, network):
     pytester.makepyfile(test_it=TEST.format(network=str(network), data=data))
     pytester.runpytest_subprocess("--selfheal-update").assert_outcomes(passed=1)
     other = str(ZOO / "wide_robust.onnx")
-    for more, outcome in (("", "skipped"), (', inconclusive="fail"', "failed"), (', inconclusive="pass"', "passed")):
+    for more, outcome in (("", "failed"), (', inconclusive="skip"', "skipped"), (', inconclusive="pass"', "passed")):
         pytester.makepyfile(test_it=AFTER.format(network=other, more=more + ', gate={"max_drop": 0.01}'))
         pytester.runpytest_subprocess().assert_outcomes(**{outcome: 1})
