@@ -64,14 +64,18 @@ func (a apgd) stages() []stage {
 // Perturb runs every restart on every target until one breaks the image.
 func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newAscent(a, o, im, how)
-	targets, err := r.targets(ctx, a.Loss.Targeted(), a.Targets)
+	err := r.resume(append(r.pace.variables(), &r.cur, &r.prev, &r.grad, &r.loss, &r.best, &r.bestGrad, &r.bestLoss,
+		&r.reach.start, &r.reach.highest, &r.reach.after, &r.reach.radius, &r.reach.over, &r.first)...)
+	if err == nil {
+		err = r.rank(ctx, a.Loss.Targeted(), a.Targets)
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	for rank, target := range targets {
-		r.target = target
-		for restart := range a.Restarts {
-			if err := r.run(ctx, generator(how.Seed, a.name, restart, rank, im.ID)); err != nil {
+	for at := &r.at; at.Target < len(at.Targets); at.Target, at.Restart = at.Target+1, 0 {
+		r.target = at.Targets[at.Target]
+		for ; at.Restart < a.Restarts; at.Restart++ {
+			if err := r.run(ctx, generator(how.Seed, a.name, at.Restart, at.Target, im.ID)); err != nil {
 				return Result{}, err
 			}
 			if r.adv != nil {

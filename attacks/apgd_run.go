@@ -19,6 +19,7 @@ type ascent struct {
 	loss            float64   // loss at cur
 	best, bestGrad  []float32 // iterate of the highest loss and its gradient
 	bestLoss        float64
+	pace            pace
 	reach           reach
 	warm            bool // whether the start is a point found before: ℓ1 starts with its sparsity
 	sparsest        bool // whether ℓ1 steps may shrink to one value; in AutoAttack they stop at two
@@ -37,10 +38,13 @@ func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 }
 
 // run makes one restart on the current target, from a random point or, with FromClean, from the clean image.
+// It goes on with a restart that has begun.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
-	if r.FromClean {
+	switch {
+	case r.at.Inside:
+	case r.FromClean:
 		copy(r.cur, r.im.Pixels)
-	} else {
+	default:
 		randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur)
 	}
 	return r.climb(ctx)
@@ -48,11 +52,13 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 
 // climb makes one restart from cur. Only its last stage, the one at Epsilon, counts as success.
 func (r *ascent) climb(ctx context.Context) error {
-	r.begins = true
-	stages := r.stages()
-	for i, s := range stages {
-		if r.LargeRadii {
-			if i > 0 {
+	if !r.at.Inside {
+		r.begins, r.at.Stage = true, 0
+	}
+	for stages := r.stages(); r.at.Stage < len(stages); r.at.Stage++ {
+		s := stages[r.at.Stage]
+		if r.LargeRadii && !r.at.Inside {
+			if r.at.Stage > 0 {
 				copy(r.cur, r.best)
 			}
 			projectPointL1(r.im.Pixels, r.cur, s.eps)
@@ -133,19 +139,28 @@ func (r *ascent) restartFromBest() {
 // a verdict is asked for.
 func (r *ascent) stage(ctx context.Context, s stage) error {
 	stop := r.VerdictOnly && s.eps == r.Epsilon
-	r.adv = nil
-	if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
-		return err
-	}
-	r.begin(s)
-	r.keepBest()
-	copy(r.prev, r.cur)
-	step, adapt := r.dense(s)
+	step, adapt := r.dense, r.adaptDense
 	if r.Norm == L1 {
-		step, adapt = r.sparse(s)
+		step, adapt = r.sparse, r.adaptSparse
 	}
-	for i := range s.steps {
-		step(i)
+	if !r.at.Inside {
+		r.adv = nil
+		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
+			return err
+		}
+		r.begin(s)
+		r.keepBest()
+		copy(r.prev, r.cur)
+		r.pace = r.newPace(s)
+		r.at.Inside, r.at.Step = true, 0
+	}
+	defer func() { r.at.Inside = false }()
+	for ; r.at.Step < s.steps; r.at.Step++ {
+		if err := r.keep(); err != nil {
+			return err
+		}
+		i := r.at.Step
+		step(s, i)
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
 		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
@@ -157,37 +172,63 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 		if r.givesUp(s, i) {
 			return nil
 		}
-		adapt(i)
+		adapt(s, i)
 	}
 	return nil
 }
 
-// dense returns the step of a stage in ℓ∞ and ℓ2, from cur to next, and what follows each iteration: the step halves
-// when progress stalls.
-func (r *ascent) dense(s stage) (step, adapt func(i int)) {
-	length, check := float32(2*s.eps), newHalving(s.steps, r.Rho, r.bestLoss)
-	step = func(i int) {
-		weight := float32(0.75)
-		if i == 0 {
-			weight = 1
-		}
-		if r.Norm == Linf {
-			vector.SignStep(r.prev, r.cur, r.grad, r.lo, r.hi, length, weight, r.next)
-			return
-		}
-		x := r.im.Pixels // in ℓ2 along grad / (‖grad‖ + 1e-12)
-		vector.Scaled(r.grad, float32(1/(L2.Length(r.grad)+1e-12)), r.next)
-		vector.AddScaled(r.cur, r.next, length, r.next)
-		projectL2(x, r.next, s.eps)
-		vector.Momentum(r.prev, r.cur, weight, r.next)
-		projectL2(x, r.next, s.eps)
+// pace says how far the steps of a stage go.
+type pace struct {
+	length           float32
+	check            halving // in ℓ∞ and ℓ2
+	topShare, before float32 // in ℓ1: the fraction of values that a step moves; values moved at the last checkpoint
+}
+
+func (p *pace) variables() []any {
+	h := &p.check
+	return []any{&p.length, &p.topShare, &p.before, &h.rho, &h.period, &h.shorter, &h.least, &h.next, &h.reduced,
+		&h.bestThen, &h.before, &h.rises}
+}
+
+// newPace returns the pace at the beginning of a stage, at cur.
+func (r *ascent) newPace(s stage) pace {
+	if r.Norm != L1 {
+		return pace{length: float32(2 * s.eps), check: *newHalving(s.steps, r.Rho, r.bestLoss)}
 	}
-	return step, func(i int) {
-		check.after(r.loss)
-		if check.due(i) && check.stalled(i, r.bestLoss) {
-			length /= 2
-			r.restartFromBest()
-		}
+	d := float32(len(r.im.Pixels))
+	p := pace{length: float32(s.eps), topShare: float32(r.Sparsity), before: d}
+	if r.LargeRadii || r.warm { // the start sets the sparsity
+		p.before = float32(vector.Changed(r.im.Pixels, r.cur))
+		p.topShare = p.before / d / 1.5
+	}
+	return p
+}
+
+// dense makes the step of iteration i in ℓ∞ and ℓ2, from cur to next.
+func (r *ascent) dense(s stage, i int) {
+	weight := float32(0.75)
+	if i == 0 {
+		weight = 1
+	}
+	if r.Norm == Linf {
+		vector.SignStep(r.prev, r.cur, r.grad, r.lo, r.hi, r.pace.length, weight, r.next)
+		return
+	}
+	x := r.im.Pixels // in ℓ2 along grad / (‖grad‖ + 1e-12)
+	vector.Scaled(r.grad, float32(1/(L2.Length(r.grad)+1e-12)), r.next)
+	vector.AddScaled(r.cur, r.next, r.pace.length, r.next)
+	projectL2(x, r.next, s.eps)
+	vector.Momentum(r.prev, r.cur, weight, r.next)
+	projectL2(x, r.next, s.eps)
+}
+
+// adaptDense follows iteration i in ℓ∞ and ℓ2: the step halves when progress stalls.
+func (r *ascent) adaptDense(_ stage, i int) {
+	check := &r.pace.check
+	check.after(r.loss)
+	if check.due(i) && check.stalled(i, r.bestLoss) {
+		r.pace.length /= 2
+		r.restartFromBest()
 	}
 }
 

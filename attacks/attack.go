@@ -156,6 +156,7 @@ type Options struct {
 	// as a success. It breaks the same images at the same iterations; the point returned is the first one found instead
 	// of the last or nearest.
 	VerdictOnly bool
+	Memory      *Memory // keeps the attack's state; nil for none
 }
 
 // Limit bounds how an attack without norm may change an image. Limits that allow the same changes are equal.

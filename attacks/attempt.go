@@ -19,6 +19,8 @@ type attempt struct {
 	adv  []float32  // the misclassified point kept: the last, or the nearest; nil before the first
 	// begins is set if the next gradient is the first of a run.
 	begins bool
+	at     place
+	state  []any // pointers to what [attempt.keep] keeps; nil if the attack keeps nothing
 }
 
 func newAttempt(o Oracle, im Image, how Options) attempt {
@@ -87,6 +89,14 @@ func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target i
 		}
 	}
 	return !Right(e.Logits, t.im.Label), nil
+}
+
+// rank sets the targets that [attempt.targets] ranks, unless an earlier run has.
+func (t *attempt) rank(ctx context.Context, targeted bool, n int) (err error) {
+	if t.at.Targets == nil {
+		t.at.Targets, err = t.targets(ctx, targeted, n)
+	}
+	return err
 }
 
 // targets returns the n wrong classes with the highest logits at the clean image, highest first; among equals the

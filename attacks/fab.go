@@ -40,20 +40,20 @@ func (a fab) Passes(classes int) (forward, backward int) {
 // AutoAttack it stops when one finds a point within Epsilon.
 func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newBoundaryWalk(a, o, im, how)
-	targets, err := r.targets(ctx, a.Targeted, a.Targets)
+	err := r.resume(&r.x1, &r.w, &r.f, &r.lambda1, &r.lambda0, &r.distance, &r.unsure)
+	if err == nil {
+		err = r.rank(ctx, a.Targeted, a.Targets)
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	for rank, target := range targets {
+	for at := &r.at; at.Target < len(at.Targets); at.Target, at.Restart = at.Target+1, 0 {
 		if a.Targeted {
-			r.rivals = []int{target}
+			r.rivals = []int{at.Targets[at.Target]}
 		}
-		for restart := range a.Restarts {
-			copy(r.x1, im.Pixels)
-			if restart > 0 {
-				direction(a.Norm, generator(how.Seed, a.Name(), restart, rank, im.ID), r.x1)
-				half := float32(0.5 * a.Epsilon / a.Norm.Length(r.x1)) // half of epsilon
-				vector.AddScaledClamped(im.Pixels, r.x1, half, r.x1)
+		for ; at.Restart < a.Restarts; at.Restart++ {
+			if !at.Inside {
+				r.begin(how.Seed)
 			}
 			if err := r.run(ctx); err != nil {
 				return Result{}, err
@@ -90,16 +90,34 @@ func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
 	return r
 }
 
-// run makes one restart from x1.
+// begin sets x1 to the start of a run: the clean image or, in a restart, a random point at half of epsilon.
+func (r *boundaryWalk) begin(seed uint64) {
+	clean, n := r.im.Pixels, r.of.Norm
+	copy(r.x1, clean)
+	if r.at.Restart > 0 {
+		direction(n, generator(seed, r.of.Name(), r.at.Restart, r.at.Target, r.im.ID), r.x1)
+		half := float32(0.5 * r.of.Epsilon / n.Length(r.x1))
+		vector.AddScaledClamped(clean, r.x1, half, r.x1)
+	}
+}
+
+// run makes one restart from x1, or goes on with it.
 //
 // Each step must be checked, and the next one needs a gradient at the same point, unless the check fails and the point
 // moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most steps
 // cross, so a forward pass alone is the cheaper check, as it is after the last step.
 func (r *boundaryWalk) run(ctx context.Context) error {
-	r.begins = true
-	known, crossed := false, false // gradient at x1 known; some step has crossed
-	for i := range r.of.Steps {
-		if !known {
+	at := &r.at
+	if !at.Inside {
+		r.begins, at.Inside, at.Step = true, true, 0
+		at.Known, at.Crossed = false, false // gradient at x1 known; some step has crossed
+	}
+	defer func() { at.Inside = false }()
+	for ; at.Step < r.of.Steps; at.Step++ {
+		if err := r.keep(); err != nil {
+			return err
+		}
+		if !at.Known {
 			if _, err := r.linearize(ctx, false); err != nil {
 				return err
 			}
@@ -108,7 +126,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		r.res.Iterations++
 		var wrong bool
 		var err error
-		if known = !crossed && i < r.of.Steps-1; known {
+		if at.Known = !at.Crossed && at.Step < r.of.Steps-1; at.Known {
 			wrong, err = r.linearize(ctx, true)
 		} else {
 			wrong, err = r.wrong(ctx, r.x1)
@@ -117,7 +135,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 			return err
 		}
 		if wrong {
-			crossed, known = true, false
+			at.Crossed, at.Known = true, false
 			if r.meet(r.x1, true) {
 				return nil
 			}

@@ -28,7 +28,7 @@ type nearest struct {
 // unsure is a misclassified point that another runtime may classify right.
 type unsure struct {
 	Nearer
-	point []float32
+	Point []float32
 }
 
 func newNearest(c common, o Oracle, im Image, how Options) nearest {
@@ -115,7 +115,7 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 // result returns the attack's result.
 func (r *nearest) result() Result {
 	if u := r.unsure; u != nil && r.distance > r.Epsilon && u.Distance <= r.Epsilon {
-		r.distance, r.res.Distance, r.adv = u.Distance, u.Distance, u.point
+		r.distance, r.res.Distance, r.adv = u.Distance, u.Distance, u.Point
 		r.res.Nearer = append(r.res.Nearer, u.Nearer)
 		r.succeed(u.Nearer)
 	}

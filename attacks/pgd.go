@@ -50,9 +50,14 @@ func (a pgd) Passes(int) (forward, backward int) {
 func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	a.StepSize = cmp.Or(a.StepSize, a.usualStep())
 	c := newClimb(a, o, im, how)
-	for restart := 0; restart < a.Restarts && c.adv == nil; restart++ {
-		rng := generator(how.Seed, a.Name(), restart, 0, im.ID)
-		randomStart(a.Norm, im.Pixels, a.Epsilon, rng, c.cur)
+	if err := c.resume(&c.cur); err != nil {
+		return Result{}, err
+	}
+	for ; c.at.Restart < a.Restarts && (c.at.Inside || c.adv == nil); c.at.Restart++ {
+		if !c.at.Inside {
+			rng := generator(how.Seed, a.Name(), c.at.Restart, 0, im.ID)
+			randomStart(a.Norm, im.Pixels, a.Epsilon, rng, c.cur)
+		}
 		if err := c.run(ctx); err != nil {
 			return Result{}, err
 		}
@@ -78,10 +83,16 @@ func newClimb(a pgd, o Oracle, im Image, how Options) *climb {
 	return c
 }
 
-// run makes one restart from cur.
+// run makes one restart from cur, or goes on with it.
 func (c *climb) run(ctx context.Context) error {
-	c.begins = true
-	for i := range c.Steps {
+	if !c.at.Inside {
+		c.begins, c.at.Inside, c.at.Step = true, true, 0
+	}
+	defer func() { c.at.Inside = false }()
+	for ; c.at.Step < c.Steps; c.at.Step++ {
+		if err := c.keep(); err != nil {
+			return err
+		}
 		wrong, err := c.gradient(ctx, c.cur, c.Loss, -1)
 		if err != nil {
 			return err
@@ -89,7 +100,7 @@ func (c *climb) run(ctx context.Context) error {
 		if c.note(wrong, c.cur) {
 			return nil
 		}
-		c.step(c.eval.Gradient, c.StepSize*c.share(i))
+		c.step(c.eval.Gradient, c.StepSize*c.share(c.at.Step))
 		c.res.Iterations++
 	}
 	wrong, err := c.wrong(ctx, c.cur)

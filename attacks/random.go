@@ -11,12 +11,17 @@ import (
 // the restart, the target's rank and the image's id. AutoAttack seeds once per batch instead, so its noise depends on
 // the batch size.
 func generator(seed uint64, component string, restart, target, image int) *rand.Rand {
+	return rand.New(source(seed, component, restart, target, image))
+}
+
+// source returns the source of a [generator].
+func source(seed uint64, component string, restart, target, image int) *rand.ChaCha8 {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(restart), uint64(target), uint64(image)} {
 		key = binary.LittleEndian.AppendUint64(key, v)
 	}
 	key = append(key, component...)
-	return rand.New(rand.NewChaCha8(sha256.Sum256(key)))
+	return rand.NewChaCha8(sha256.Sum256(key))
 }
 
 // again is an attack that follows others of the same name in a recipe; place counts those. It draws different random

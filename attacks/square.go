@@ -67,8 +67,17 @@ func (a square) side(i int, shape Shape) int {
 
 func (a square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	s := newSearch(a, o, im, how)
-	for restart := range a.Restarts {
-		s.rng = generator(how.Seed, a.Name(), restart, 0, im.ID)
+	variables := []any{s.source, &s.tried, &s.margin}
+	if b := s.bumps; b != nil {
+		variables = append(variables, &b.delta, &b.length, &b.moved, &b.strayed)
+	}
+	if err := s.resume(variables...); err != nil {
+		return Result{}, err
+	}
+	for ; s.at.Restart < a.Restarts; s.at.Restart++ {
+		if !s.at.Inside {
+			*s.source = *source(how.Seed, a.Name(), s.at.Restart, 0, im.ID)
+		}
 		won, err := s.run(ctx)
 		if err != nil {
 			return Result{}, err
@@ -85,8 +94,9 @@ func (a square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 type search struct {
 	square
 	attempt
-	shape Shape
-	rng   *rand.Rand
+	shape  Shape
+	source *rand.ChaCha8 // of rng
+	rng    *rand.Rand
 
 	tried  []float32 // point to try; in ℓ∞ the best one so far, except for the window that is being tried
 	held   []float32 // ℓ∞: values of the best point in that window
@@ -96,7 +106,9 @@ type search struct {
 }
 
 func newSearch(a square, o Oracle, im Image, how Options) *search {
-	s := &search{square: a, attempt: newAttempt(o, im, how), shape: o.Shape(), tried: make([]float32, len(im.Pixels))}
+	s := &search{square: a, attempt: newAttempt(o, im, how), shape: o.Shape(), tried: make([]float32, len(im.Pixels)),
+		source: &rand.ChaCha8{}}
+	s.rng = rand.New(s.source)
 	s.lo, s.hi = box(a.Norm, im.Pixels, a.Epsilon)
 	if a.Norm != Linf {
 		s.bumps = newBumps(a, s.shape)
@@ -124,23 +136,30 @@ func (s *search) rows(w window, c int, f func(from, to int)) {
 	}
 }
 
-// run makes one restart and reports whether tried is misclassified at its end.
+// run makes one restart, or goes on with it, and reports whether tried is misclassified at its end.
 //
 // A tie between the label and another class is a success only if argmax, which takes the lowest class, picks the other
 // one. If argmax picks the label, the margin is 0, which is no success, and the search goes on.
 func (s *search) run(ctx context.Context) (bool, error) {
-	if s.Norm == Linf {
-		s.stripes()
-	} else {
-		s.bumps.start(s)
+	if !s.at.Inside {
+		if s.Norm == Linf {
+			s.stripes()
+		} else {
+			s.bumps.start(s)
+		}
+		won, err := s.wrong(ctx, s.tried)
+		if won || err != nil {
+			return won, err
+		}
+		s.margin = -Margin.Value(s.eval.Logits, s.im.Label, -1)
+		s.at.Inside, s.at.Step = true, 0
 	}
-	won, err := s.wrong(ctx, s.tried)
-	if won || err != nil {
-		return won, err
-	}
-	s.margin = -Margin.Value(s.eval.Logits, s.im.Label, -1)
-	for i := range s.Queries {
-		side := s.side(i, s.shape)
+	defer func() { s.at.Inside = false }()
+	for ; s.at.Step < s.Queries; s.at.Step++ {
+		if err := s.keep(); err != nil {
+			return false, err
+		}
+		side := s.side(s.at.Step, s.shape)
 		var changed window
 		s.res.Iterations++
 		if s.Norm != Linf {

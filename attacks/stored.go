@@ -56,6 +56,7 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		if err != nil {
 			return Result{}, err
 		}
+		how.Memory = nil // it is of the first run
 		res.Iterations += total.Iterations
 		res.Forward += total.Forward
 		res.Backward += total.Backward
