@@ -1,7 +1,7 @@
 // Package folder owns a run's output folder: its lock, its journal and its results. [Open] locks the folder and says
 // what it holds, [Folder.Begin] or [Folder.Continue] opens the journal, [Folder.Cell] adds a cell, [Folder.Publish]
 // moves the results to their place, [Folder.Finish] removes the journal and [Folder.Unlock] ends it. A process that
-// is killed at any moment loses at most the images that it was working on, and no file that a run did not write is
+// is killed at any moment loses at most the last seconds of its attacks, and no file that a run did not write is
 // replaced or removed without --force.
 package folder
 

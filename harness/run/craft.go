@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -103,6 +104,9 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 	return w.crafted, err
 }
 
+// noteOf names the journal's note of the work on the i-th image in a block.
+func noteOf(k folder.Key, i int) string { return fmt.Sprint(fileOf(k), "-", i) }
+
 func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.JSON())))[:16] }
 
 // componentResult is the journal's entry for an image after a component.
@@ -176,9 +180,12 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 			shown = image
 			return work.Do(w.ctx, todo, w.job.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, i int) (componentResult, error) {
-					return w.attack(ctx, component, counter, im, i)
+					return w.attack(ctx, component, counter, im, i, noteOf(key, i))
 				})
 		})
+	}
+	for _, i := range todo {
+		err = cmp.Or(err, w.journal.Forget(noteOf(key, i)))
 	}
 	if err != nil {
 		return err
@@ -193,18 +200,52 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	return nil
 }
 
-// attack runs a component on one image and lets the judge decide.
+// keepEvery is the time after which the state of an attack on an image is kept again; a variable for tests. A run that
+// was ended repeats so much of an attack.
+var keepEvery = 10 * time.Second
+
+// interim is the state of an attack on an image that has not ended, and what the attack has cost and shown so far.
+type interim struct {
+	Logits, Gradients int64
+	Seen              gradientFaults
+	State             []byte // see [attacks.Memory]
+}
+
+// memory keeps an attack's state in a note of the journal. If an earlier run has kept one, the attack goes on from it,
+// and its passes and faults are counted.
+func (w *crafting) memory(note string, passes *open.Counted, seen *gradientFaults) *attacks.Memory {
+	m := &attacks.Memory{Every: keepEvery}
+	var before interim
+	if w.journal.Noted(note, &before) {
+		passes.Add(before.Logits, before.Gradients)
+		*seen, m.From = before.Seen, before.State
+	}
+	m.Keep = func(state []byte) error {
+		logits, gradients := passes.Counts()
+		return w.journal.Note(note, interim{logits, gradients, *seen, state})
+	}
+	return m
+}
+
+// attack runs a component on one image and lets the judge decide. The journal's note has the state of an earlier run.
 //
 // The judge asks the file itself and may refute a success, near a boundary or if answers are random. Then the
 // component runs once more, at full strength and asking the file too, and the judge decides about the image that it
 // returns. If that is refuted too, the network draws random numbers and the attack minimises the norm, the judge
 // decides about the first point found within epsilon.
 func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
-	i int) (made componentResult, err error) {
+	i int, note string) (made componentResult, err error) {
 	made.attempt = w.each[i]
-	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	mine := counter.Child(w.on)
+	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly, Memory: w.memory(note, mine, &made.Seen)}
 	res, broken, err := w.try(ctx, component, &gradientWatch{mine, &made.Seen}, im, how)
+	if errors.Is(err, attacks.ErrState) { // another version's
+		logits, gradients := mine.Counts()
+		mine.Add(-logits, -gradients)
+		made.Seen, how.Memory.From = w.each[i].Seen, nil
+		res, broken, err = w.try(ctx, component, &gradientWatch{mine, &made.Seen}, im, how)
+	}
+	how.Memory = nil
 	for _, how.VerdictOnly = range []bool{false, true} {
 		if err == nil && refuted(res, broken) && !(how.VerdictOnly && res.Distance == 0) {
 			var exact *open.Oracle

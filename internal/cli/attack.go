@@ -86,7 +86,8 @@ Both are listed below.`,
 	to.seed(&f.seed, "of every random number")
 	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
 	f.form.add(to)
-	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out")
+	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out; each "+
+		"attack then makes all its steps on an image that breaks, too")
 	to.only(when{func(*cobra.Command, []string) bool { return !attacks.Proves(f.attack) },
 		"has no use for a certificate, which makes no images"}, "save-adversarial")
 	return c
