@@ -89,14 +89,16 @@ func TestMemory(t *testing.T) {
 							stops++
 							continue
 						}
-						if err != nil || !reflect.DeepEqual(res, want) || !slices.Equal(all[len(all)-len(o.asked):], o.asked) {
-							t.Fatalf("%s, image %d, after %d stops: %+v, %v, want %+v", name, im.ID, stops, res, err, want)
+						rest := all[len(all)-len(o.asked):]
+						if err != nil || !reflect.DeepEqual(res, want) || !slices.Equal(rest, o.asked) {
+							t.Fatalf("%s, image %d, after %d stops: %+v, %v, want %+v", name, im.ID, stops, res, err,
+								want)
 						}
 						break
 					}
 					if pixels == "float" && repeated > len(all)+20*(stops+1) {
-						t.Errorf("%s, image %d: %d questions instead of %d, after %d stops", name, im.ID, repeated, len(all),
-							stops)
+						t.Errorf("%s, image %d: %d questions instead of %d, after %d stops", name, im.ID, repeated,
+							len(all), stops)
 					}
 				}
 				if kept == 0 {
@@ -124,7 +126,8 @@ func TestStateOfAnother(t *testing.T) {
 	}
 	for kind := range states {
 		for other, state := range states {
-			for _, from := range [][]byte{state[:len(state)-1], state[:len(state)/2], append([]byte{0}, state...), {}, state} {
+			for _, from := range [][]byte{state[:len(state)-1], state[:len(state)/2], append([]byte{0}, state...), {},
+				state} {
 				how := Options{Memory: &Memory{From: from, Keep: func([]byte) error { return errStopped }}}
 				_, err := of(kind).Perturb(t.Context(), o, im, how)
 				if same := kind == other && len(from) == len(state); errors.Is(err, ErrState) == same {

@@ -118,7 +118,8 @@ func TestRefutedClaims(t *testing.T) {
 		{[][]float32{clean, clean}, 0, "vf", false}, {[][]float32{clean, clean, wrong}, 1, "vfv", true},
 		{[][]float32{clean, clean, clean}, 1, "vfv", false}, {[][]float32{clean, wrong}, 1, "vf", true},
 	} {
-		w := &crafting{run: &run{journal: &folder.Journal{Journal: j}}, on: on, crafted: &crafted{each: []attempt{{First: -1, Robust: true}},
+		w := &crafting{run: &run{journal: &folder.Journal{Journal: j}}, on: on, crafted: &crafted{
+			each:    []attempt{{First: -1, Robust: true}},
 			order:   order{recipe: attacks.Recipe{Epsilon: 1}, verdictOnly: true},
 			vectors: must.Get(j.Vectors("v", len(clean)))(t)}}
 		a := &claims{of: c.of, distance: c.distance}
