@@ -206,6 +206,8 @@ type Recipe struct {
 	Limit Limit
 	// Stored is set if only images on 8-bit levels count.
 	Stored bool
+	// Aim is the class that must be reached; the zero value is any wrong one.
+	Aim Aim
 	// Corruption makes the images instead of components; norm and epsilon then have no meaning. Nil for an attack.
 	Corruption *Corruption
 	// Certificate is proved for the clean images instead of attacking them. Nil for an attack.

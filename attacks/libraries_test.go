@@ -17,6 +17,7 @@ type libraries struct {
 		Image        int
 		Epsilon      float64
 		Parameters   given
+		Targeted     bool      // at the class after the label
 		Norms        []float64 // of the points at which a gradient was asked for
 		Last, Point  []float32 // the last of them, and what the attack gives
 	}
@@ -30,15 +31,22 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 		spec := must.Get(Lookup(c.Attack))(t)
 		attack := component(c.Attack, n, c.Epsilon, must.Get(spec.part(n, c.Parameters, nil))(t).parameters)
 		near, watched := 1e-5, &spy{Oracle: o}
+		on := Oracle(watched)
+		if c.Targeted {
+			target := must.Get(ParseAim(NextClass))(t)
+			class, _ := target.Of(im.Label, o.classes)
+			on = &towards{Oracle: watched, label: im.Label, target: class, whole: make([]float32, o.classes)}
+			im.Label = 0
+		}
 		if n == L0 { // steps along signs part by rounding
 			near = 1e-4
 		}
 		var res Result
 		if a, ok := attack.(pgd); ok { // from the clean image
 			a.StepSize = a.usualStep()
-			must.Do(t, newClimb(a, watched, im, Options{}).run(t.Context()))
+			must.Do(t, newClimb(a, on, im, Options{}).run(t.Context()))
 		} else {
-			res = perturb(t, attack, watched, im, 0)
+			res = perturb(t, attack, on, im, 0)
 		}
 		points, point := watched.points(true), watched.made[len(watched.made)-1].x
 		if spec.minimises {

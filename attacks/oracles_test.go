@@ -126,23 +126,26 @@ func (l *linear) masked() *classifier {
 // z_j) / ‖w_y − w_j‖ in the dual norm. It holds if [0,1] is not in the way: for points at least that far from 0 and 1
 // in every value. In ℓ0, whose values may go that far, it is the fewest values whose moves to 0 or 1 add up to the gap.
 func (l *linear) distance(norm Norm, x []float32, label int) float64 {
-	z := affine(l.weights, l.bias, x)
 	nearest := math.Inf(1)
-	for j := range z {
-		if j == label {
-			continue
+	for j := range l.classes {
+		if j != label {
+			nearest = min(nearest, l.between(norm, x, label, j))
 		}
-		diff := make([]float32, len(x))
-		for i := range diff {
-			diff[i] = float32(l.weights[label][i] - l.weights[j][i])
-		}
-		if norm == L0 {
-			nearest = min(nearest, fewest(x, diff, z[label]-z[j]))
-			continue
-		}
-		nearest = min(nearest, (z[label]-z[j])/norm.Dual().Length(diff))
 	}
 	return nearest
+}
+
+// between is [linear.distance] to one other class, where the two are equal.
+func (l *linear) between(norm Norm, x []float32, label, other int) float64 {
+	z, diff := affine(l.weights, l.bias, x), make([]float32, len(x))
+	for i := range diff {
+		diff[i] = float32(l.weights[label][i] - l.weights[other][i])
+	}
+	if gap := z[label] - z[other]; norm != L0 {
+		return gap / norm.Dual().Length(diff)
+	} else {
+		return fewest(x, diff, gap)
+	}
 }
 
 // fewest returns how many values of x must change for w·x to fall by gap.

@@ -23,6 +23,7 @@ type Setup struct {
 	Parameters given
 	Components []Component // a custom AutoAttack's, in order
 	Pixels     string      // one of [PixelForms]; "" is float
+	Target     string      // the class to reach, see [ParseAim]; "" is any wrong class
 	// Precision is the precision of the classifier's passes during the attack, if it is not float32: "bf16". The
 	// recipe's name includes it ("pgd/1+bf16").
 	Precision string
@@ -65,8 +66,10 @@ func (s Setup) plan() (plan, error) {
 		return plan{}, err
 	}
 	p := plan{spec: spec}
-	if s.Stored() && spec.free {
+	if none := spec.free || spec.proves; none && s.Stored() {
 		return p, fmt.Errorf("%s has no pixels %s, only attacks in a norm have", s.Kind, s.Pixels)
+	} else if none && s.Target != "" {
+		return p, fmt.Errorf("%s has no target, only attacks in a norm have", s.Kind)
 	}
 	if spec.Versions == nil {
 		if s.Version != "" || s.Components != nil {
@@ -220,6 +223,9 @@ func (s Setup) recipe(name string, p plan) string {
 	if s.Stored() {
 		made += "+" + s.Pixels
 	}
+	if s.Target != "" {
+		made += "+target-" + s.Target
+	}
 	return made
 }
 
@@ -236,12 +242,16 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	if err != nil {
 		return Recipe{}, err
 	}
+	aim, err := ParseAim(s.Target)
+	if err != nil {
+		return Recipe{}, err
+	}
 	name, enough, several := p.name(), math.MaxInt32, p.spec.Versions != nil
 	if several {
 		enough = classes
 	}
 	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored(),
-		Free: p.spec.free, Labels: p.spec.labels}
+		Free: p.spec.free, Labels: p.spec.labels, Aim: aim}
 	fallback, placed := []string(nil), map[string]int{} // number of components so far by name
 	for _, c := range p.parts {
 		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several && !c.spec.labels,
@@ -275,6 +285,9 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		if s.Stored() && !p.spec.labels {
 			attack = stored{attack, s.Norm, epsilon}
 		}
+		if aim.Targeted() {
+			attack = aimed{attack, aim}
+		}
 		r.Components = append(r.Components, attack)
 	}
 	if fallback != nil {
@@ -294,7 +307,7 @@ func (s Setup) Describe() (Description, error) {
 	d := Description{Kind: s.Kind, Version: p.version.Name, Recipe: s.recipe(p.name(), p)}
 	if p.spec.Versions == nil {
 		one := p.parts[0]
-		d.Title, d.Parameters = one.title(s.Norm), one.described(s.Norm)
+		d.Title, d.Parameters = one.title(s.Norm)+s.towards(), one.described(s.Norm)
 		return d, nil
 	}
 	var titles []string
@@ -306,8 +319,19 @@ func (s Setup) Describe() (Description, error) {
 	if p.version.Listed() {
 		d.Title += ": " + strings.Join(titles, "; ")
 	}
-	d.Title = fmt.Sprintf("%s (%s)", p.spec.Title, d.Title)
+	d.Title = fmt.Sprintf("%s (%s)", p.spec.Title, d.Title) + s.towards()
 	return d, nil
+}
+
+// towards returns the words about a target in a title; "" for any wrong class.
+func (s Setup) towards() string {
+	switch s.Target {
+	case "":
+		return ""
+	case NextClass:
+		return ", towards the next class"
+	}
+	return ", towards class " + s.Target
 }
 
 // described returns all parameters that have a meaning in a norm.

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 import torchattacks
 from adv_lib.attacks import ddn, fab, pdpgd, sigma_zero
-from foolbox import PyTorchModel
+from foolbox import PyTorchModel, TargetedMisclassification
 from foolbox.attacks.gradient_descent_base import normalize_lp_norms
 from foolbox.attacks.mi_fgsm import GDMOptimizer
 from foolbox.types import Bounds
@@ -153,9 +153,10 @@ def flat(t):
     return [float('%.8g' % e) for e in t.detach().flatten().tolist()]
 
 
-def case(attack, norm, image, run, epsilon=1000., **parameters):
-    """run gives the library's point; parameters are the Go program's."""
-    x, y = images[image:image + 1].clone(), labels[image:image + 1]
+def case(attack, norm, image, run, epsilon=1000., targeted=False, **parameters):
+    """run gives the library's point, and is called with the class after the label if the attack aims at that; parameters
+    are the Go program's."""
+    x, y = images[image:image + 1].clone(), (labels[image:image + 1] + targeted) % CLASSES
     asked.clear()
     point = run(x, y).detach()
     points = list(asked)
@@ -164,7 +165,7 @@ def case(attack, norm, image, run, epsilon=1000., **parameters):
     if attack == 'fab':  # adv-lib asks for a gradient and checks its step at one point, or at two
         points = [point]
     x = images[image:image + 1]
-    return dict(attack=attack, norm=norm, image=image, epsilon=epsilon, parameters=parameters,
+    return dict(attack=attack, norm=norm, image=image, epsilon=epsilon, parameters=parameters, targeted=targeted,
                 norms=[length(norm, p, x) for p in points], last=flat(points[-1]), point=flat(point))
 
 
@@ -230,11 +231,39 @@ def within():
             abs_stepsize=2.5 * epsilon / steps, steps=steps), epsilon), epsilon, steps=steps)
 
 
-def foolboxed(attack, epsilon):
-    return lambda x, y: attack.run(bounded, x, y, epsilon=epsilon)
+def foolboxed(attack, epsilon, criterion=lambda y: y):
+    return lambda x, y: attack.run(bounded, x, criterion(y), epsilon=epsilon)
 
 
-cases = [*minimal(), *within()]
+def aimed():
+    """Attacks that aim at the class after the label."""
+    for image in 0, 1, 2:
+        yield case('ddn', 'l2', image, lambda x, y: ddn(network, x, y, targeted=True, steps=40, levels=None),
+                   targeted=True, steps=40, gamma=.05, init_norm=1.)
+        for norm, order in ORDER.items():
+            yield case('fmn', norm, image, lambda x, y: fmn(network, x, y, order, targeted=True, steps=40), targeted=True,
+                       steps=40, step_size=1., gamma=.05, gamma_final=.001)
+        for norm in ['linf', 'l2', 'l1']:
+            yield case('pdpgd', norm, image, lambda x, y: pdpgd(network, x, y, ORDER[norm], targeted=True, num_steps=40),
+                       targeted=True, steps=40)
+        epsilon = .05
+        for attack, method, parameters in [
+                ('fgsm', torchattacks.FGSM(network, eps=epsilon), {}),
+                ('mi-fgsm', torchattacks.MIFGSM(network, eps=epsilon, alpha=epsilon / 10, steps=10), dict(steps=10)),
+                ('pgd', torchattacks.PGD(network, eps=epsilon, alpha=epsilon / 4, steps=10, random_start=False),
+                 dict(steps=10))]:
+            method.set_mode_targeted_by_label(quiet=True)
+            yield case(attack, 'linf', image, method, epsilon, targeted=True, **parameters)
+        epsilon *= 6
+        method = torchattacks.PGDL2(network, eps=epsilon, alpha=2.5 * epsilon / 10, steps=10, random_start=False)
+        method.set_mode_targeted_by_label(quiet=True)
+        yield case('pgd', 'l2', image, method, epsilon, targeted=True, steps=10)
+        epsilon *= 4
+        yield case('pgd', 'l1', image, foolboxed(Sparse(abs_stepsize=2.5 * epsilon / 10, steps=10), epsilon,
+                                                 TargetedMisclassification), epsilon, targeted=True, steps=10)
+
+
+cases = [*minimal(), *within(), *aimed()]
 result = dict(shape=[C, H, W], hidden=HIDDEN, classes=CLASSES, w=flat(w), b=flat(b), v=flat(v),
               images=[flat(x) for x in images], labels=labels.tolist(), cases=cases)
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'libraries.json'), 'w') as f:

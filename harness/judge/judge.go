@@ -63,7 +63,8 @@ func Decide(logits []float32, label int) (v Verdict, finite bool) {
 }
 
 // Judge decides whether a classifier is right on an image x in a ball around the clean one; nothing else decides
-// this. Its error is a [plan.Outside], or says why there is no answer.
+// this. If the ball's attack aims at a class, it is right on a changed image unless it answers that class. Its error is
+// a [plan.Outside], or says why there is no answer.
 func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v Verdict, err error) {
 	norm, err := within.Measure(im.Pixels, x, c.Shape)
@@ -100,16 +101,22 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	}
 	v, finite := Decide(logits, im.Label)
 	v.Pixels = pixels
+	decides, label := logits, im.Label
+	if class, ok := within.Aim.Of(im.Label, c.Classes); ok && norm > 0 {
+		pair := attacks.Versus(logits, class)
+		decides, label = pair[:], 0
+		v.Right, v.Margin = attacks.Right(decides, label), number.Any(attacks.LogitMargin(decides, label))
+	}
 	if c.Net.Votes() > 0 {
 		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
 	} else {
-		v.Near = attacks.WithinRounding(logits, im.Label)
+		v.Near = attacks.WithinRounding(decides, label)
 	}
 	if levels {
 		if err := c.Net.CopyLogits(ctx, x, logits); err != nil {
 			return v, err
 		}
-		v.Rounds = attacks.Right(logits, im.Label) != v.Right
+		v.Rounds = attacks.Right(logits, im.Label) != v.Right && !within.Aim.Targeted()
 	}
 	v.Norm, v.Broken = norm, !finite && within == (plan.Ball{})
 	if o != nil {

@@ -125,7 +125,8 @@ func (a attack) Setting() *config.Attack { return a.setting }
 func (a attack) Epsilon() cell.Epsilon   { return cell.Epsilon(a.epsilon) }
 func (a attack) Norm() *string           { return new(a.setting.Norm.String()) }
 func (a attack) Within() Ball {
-	return Ball{Norm: a.setting.Norm, Epsilon: a.epsilon, Stored: a.setting.Stored()}
+	aim, _ := attacks.ParseAim(a.setting.Target) // the recipe reports an error
+	return Ball{Norm: a.setting.Norm, Epsilon: a.epsilon, Stored: a.setting.Stored(), Aim: aim}
 }
 func (attack) Random() bool             { return true }
 func (attack) Of(g Group) []string      { return []string{g.Attacked} }
@@ -191,6 +192,7 @@ type Ball struct {
 	Epsilon float64
 	Stored  bool          // all values lie on the levels k/255, unless the image is the clean one
 	Limit   attacks.Limit // limit of an attack without norm, if its images show whether they keep it; else nil
+	Aim     attacks.Aim   // the class that breaks an image
 }
 
 // Outside is the error about an image that its attack may not return.
@@ -206,7 +208,7 @@ func (e Outside) Error() string { return e.Problem }
 
 // BallOf returns where a recipe's images must lie.
 func BallOf(r attacks.Recipe) Ball {
-	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored}
+	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored, Aim: r.Aim}
 	if r.Limit != nil && r.Limit.Hidden() == "" {
 		b.Limit = r.Limit
 	}

@@ -29,7 +29,7 @@ type attackFlags struct {
 	dataFlags
 	preprocessFlags
 	attack, norm, epsilon string
-	pixels                string
+	pixels, target        string
 	params                []string
 	randomFlags
 	save bool
@@ -80,6 +80,8 @@ Both are listed below.`,
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
 	to.text(&f.pixels, "pixels", "", "of adversarial images: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
 		"levels of stored images)", words(attacks.PixelForms...))
+	to.text(&f.target, "target", "", "the class that breaks an image: its number, or the "+attacks.NextClass+
+		" after the label (default: any wrong one)", words(attacks.NextClass))
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
@@ -327,6 +329,7 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 	}
 	keys := filled(key("kind", attack.kind, "--attack"), key("norm", norm, "--norm"),
 		key("epsilon", values(f.epsilon), "--epsilon"), key("pixels", config.Word(f.pixels), "--pixels"),
+		key("target", config.Word(f.target), "--target"),
 		key("version", attack.version, "--attack"))
 	given := []string{"norm", "epsilon", "kind", "version"}
 	for _, p := range f.params {

@@ -1,0 +1,137 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Aim is the class that a targeted attack must reach; only an answer of that class is a success. The zero value stands
+// for any wrong class.
+type Aim struct {
+	targeted, next bool
+	class          int
+}
+
+// NextClass is the target that follows an image's label, the first class after the last.
+const NextClass = "next"
+
+// ParseAim reads a target: a class's number or next; "" is any wrong class.
+func ParseAim(text string) (Aim, error) {
+	if text == "" {
+		return Aim{}, nil
+	}
+	class, err := strconv.Atoi(text)
+	if text != NextClass && (err != nil || class < 0 || class > math.MaxInt16) {
+		return Aim{}, fmt.Errorf("target must be a class's number from 0 or next, not %.40q", text)
+	}
+	return Aim{targeted: true, next: text == NextClass, class: class}, nil
+}
+
+// Of returns the class to reach from a label, among so many classes; ok is false if there is none: the aim is any wrong
+// class, or the label itself, which nothing has to reach.
+func (a Aim) Of(label, classes int) (class int, ok bool) {
+	if class = a.class; a.next {
+		class = (label + 1) % classes
+	}
+	return class, a.targeted && class != label
+}
+
+// Targeted reports whether one class must be reached.
+func (a Aim) Targeted() bool { return a.targeted }
+
+// Versus returns two logits: the largest of the other classes' and the target's. The target is reached where the second
+// is larger. It is not where a logit is NaN.
+func Versus(logits []float32, target int) [2]float32 {
+	pair := [2]float32{float32(math.Inf(-1)), logits[target]}
+	for j, z := range logits {
+		if z != z {
+			return [2]float32{1, 0}
+		}
+		if j != target {
+			pair[0] = max(pair[0], z)
+		}
+	}
+	return pair
+}
+
+// aimed wraps an attack so that it succeeds only with one class. The attack sees a classifier of two classes, the
+// target and the others, and climbs the targeted form of its loss: the target's cross-entropy, the targeted DLR, or
+// the target's logit less the largest other one.
+type aimed struct {
+	Attack
+	aim Aim
+}
+
+// Check also returns an error for a class that the classifier lacks.
+func (a aimed) Check(classes int, s Shape) error {
+	if a.aim.class >= classes {
+		return fmt.Errorf("%s: target %d is no class of a model of %d, from 0 to %d", a.Name(), a.aim.class, classes,
+			classes-1)
+	}
+	return a.Attack.Check(classes, s)
+}
+
+// Passes bounds the passes: there is one target.
+func (a aimed) Passes(int) (forward, backward int) { return a.Attack.Passes(2) }
+
+// Perturb attacks the image unless its label is the target.
+func (a aimed) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	target, ok := a.aim.Of(im.Label, o.Classes())
+	if !ok {
+		return Result{FirstSuccess: -1, FirstForward: -1}, ctx.Err()
+	}
+	of := &towards{Oracle: o, label: im.Label, target: target, whole: make([]float32, o.Classes())}
+	im.Label = 0
+	return a.Attack.Perturb(ctx, of, im, how)
+}
+
+// towards is an oracle of two classes: all classes but the target, and the target.
+type towards struct {
+	Oracle
+	label, target int
+	whole         []float32 // all logits
+}
+
+func (o *towards) Classes() int { return 2 }
+
+func (o *towards) Logits(ctx context.Context, x, out []float32) error {
+	if err := o.Oracle.Logits(ctx, x, o.whole); err != nil {
+		return err
+	}
+	pair := Versus(o.whole, o.target)
+	copy(out, pair[:])
+	return nil
+}
+
+func (o *towards) Gradient(ctx context.Context, x []float32, loss Loss, _, _ int, e *Evaluation) error {
+	label, down := o.label, false
+	switch loss {
+	case CrossEntropy:
+		loss = TargetedCrossEntropy
+	case DLR:
+		loss = TargetedDLR
+	case Margin, LogitDifference: // the margin of the target, as if it were the label, falls
+		loss, label, down = Margin, o.target, true
+	}
+	pair := e.Logits
+	e.Logits = o.whole
+	err := o.Oracle.Gradient(ctx, x, loss, label, o.target, e)
+	o.whole = e.Logits
+	two := Versus(o.whole, o.target)
+	e.Logits = append(pair[:0], two[:]...)
+	if down {
+		e.Loss = -e.Loss
+		for i, g := range e.Gradient {
+			e.Gradient[i] = -g
+		}
+	}
+	return err
+}
+
+// Aimable lists the kinds that take a target: the attacks in a norm.
+func Aimable() []string {
+	return slices.DeleteFunc(Kinds(), func(kind string) bool { return Free(kind) || Proves(kind) })
+}
