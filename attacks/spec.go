@@ -444,6 +444,12 @@ func (s Spec) Accepts() []Parameter {
 	return all
 }
 
+// Minimises reports whether a kind looks for the smallest perturbation.
+func Minimises(kind string) bool {
+	s, err := Lookup(kind)
+	return err == nil && s.minimises
+}
+
 // Proves reports whether a kind is a certificate.
 func Proves(kind string) bool {
 	s, err := Lookup(kind)

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
 	"selfheal/internal/fault"
@@ -77,7 +79,8 @@ Both are listed below.`,
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
 	f.normFlag(to, " (default linf)")
-	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
+	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: "+
+		"2/255,4/255; an attack that looks for the smallest perturbation needs none", noFiles)
 	to.text(&f.pixels, "pixels", "", "of adversarial images: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
 		"levels of stored images)", words(attacks.PixelForms...))
 	to.text(&f.target, "target", "", "the class that breaks an image: its number, or the "+attacks.NextClass+
@@ -182,8 +185,16 @@ func (f *attackFlags) paramWords(_ *cobra.Command, _ []string, word string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return beginning(described(c.takes, func(p attacks.Parameter) (string, string) {
-		return p.Name + "=", p.Doc + ", default " + p.DefaultText()
+		return p.Name + "=", p.Doc + ", default " + c.usual(p)
 	}), word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// usual returns a parameter's default, or … for one that must be given.
+func (c choice) usual(p attacks.Parameter) string {
+	if slices.Contains(attacks.Listed(c.kind), p.Name) {
+		return "…"
+	}
+	return p.DefaultText()
 }
 
 // choicesHelp lists the attacks, and each one's parameters with their defaults.
@@ -191,7 +202,7 @@ func choicesHelp() string {
 	var b strings.Builder
 	for _, c := range choices() {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.doc)
-		defaults := lists.Map(c.takes, func(p attacks.Parameter) string { return p.Name + "=" + p.DefaultText() })
+		defaults := lists.Map(c.takes, func(p attacks.Parameter) string { return p.Name + "=" + c.usual(p) })
 		if defaults != nil {
 			fmt.Fprintf(&b, "  %-10s   %s\n", "", strings.Join(defaults, ", "))
 		}
@@ -204,6 +215,9 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	if err := f.needed(c); err != nil {
 		return nil, err
 	}
+	if err := f.anyDistance(model); err != nil {
+		return nil, err
+	}
 	cfg, err := f.parse(model)
 	if err != nil {
 		return nil, err
@@ -211,10 +225,30 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	return f.scaleFlags.plan(c, cfg, nil)
 }
 
+// anyDistance sets the epsilon of an attack that looks for the smallest perturbation, if none is given, to the largest
+// distance of two images.
+func (f *attackFlags) anyDistance(model string) error {
+	if f.epsilon != "" || !attacks.Minimises(f.attack) {
+		return nil
+	}
+	f.epsilon = "1" // in any norm
+	cfg, err := f.parse(model)
+	if err != nil {
+		return err
+	}
+	s, err := open.FirstSize(cfg.Datasets[0].Spec, cfg.Files)
+	if err != nil {
+		return usage("--data %s: %w", f.data, err)
+	}
+	widest := cfg.Attacks[0].Norm.Widest(attacks.Shape{C: s[0], H: s[1], W: s[2]})
+	f.epsilon = strconv.FormatFloat(widest, 'g', -1, 64)
+	return nil
+}
+
 // needed returns an error if a required flag is missing.
 func (f *attackFlags) needed(c *cobra.Command) error {
 	data := needed(c, "data", f.data, ", for example --data test.npz")
-	if attacks.Free(f.attack) || attacks.Brackets(f.attack) {
+	if attacks.Free(f.attack) || attacks.Brackets(f.attack) || attacks.Minimises(f.attack) {
 		return data
 	}
 	return cmp.Or(data,
@@ -343,6 +377,11 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 		}
 		given = append(given, name)
 		keys = append(keys, key(name, config.Word(strings.TrimSpace(value)), "--param "+name))
+	}
+	for _, p := range attack.takes {
+		if attack.usual(p) == "…" && !slices.Contains(given, p.Name) {
+			return nil, fmt.Errorf("--attack %s needs --param %s=5 (%s)", attack.name, p.Name, p.Doc)
+		}
 	}
 	return keys, nil
 }

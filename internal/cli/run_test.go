@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"selfheal/harness/plan"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -178,3 +180,25 @@ func TestAttackVersions(t *testing.T) {
 		}
 	}
 }
+
+// An attack that looks for the smallest perturbation needs no epsilon: it takes the largest distance of two images. A
+// list that has no default must be given.
+func TestAttackWithoutEpsilon(t *testing.T) {
+	t.Parallel()
+	plan := func(attack, norm string, params ...string) (*plan.Plan, error) {
+		f := &attackFlags{attack: attack, norm: norm, params: params, randomFlags: randomFlags{seeds: 1}}
+		f.data = testImages
+		return f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx")
+	}
+	for norm, want := range map[string]float64{"": 1, "linf": 1, "l2": math.Sqrt(3072), "l1": 3072, "l0": 3072} {
+		p := must.Get(plan("fmn", norm))(t)
+		if got := p.Jobs[0].Trials[0].Epsilon(); math.Abs(float64(got)-want) > 1e-12*want {
+			t.Errorf("%s: epsilon %v, want %v", norm, got, want)
+		}
+	}
+	must.Refuse(t, errOf(plan("pgd", "l2")), "attack needs --epsilon")
+	must.Refuse(t, errOf(plan("patch", "")), "--attack patch needs --param sides=5")
+	must.Get(plan("patch", "", "sides=3"))(t)
+}
+
+func errOf[T any](_ T, err error) error { return err }
