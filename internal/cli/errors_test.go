@@ -66,7 +66,7 @@ inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
 split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut; cut tensors: /stem
 `}, {exitRefused, `
 check --baselin b.json DIR → unknown flag: --baselin; did you mean "--baseline"?
-check --baseline b.json --update --json DIR/one → --update compares nothing: --new-model, --model, --json, --junit and --markdown
+check --baseline b.json --update --json DIR/one → --update compares nothing: --new-model, --model, --json, --junit
 `}, {exitUsage, `
 rnu → unknown command "rnu"; did you mean "run"?
 benchmark → unknown command "benchmark"; see selfheal --help
