@@ -136,3 +136,6 @@ func writeFiles(to atomicfile.Output, files []file) error {
 
 // Answers returns the lines that a run ends with, for the first model of each suite alone and under each control.
 func Answers(f *result.File) []string { return view.Of(f).Answers() }
+
+// Unions returns a line for the worst case over the attacks of each row; see [result.File.Unions].
+func Unions(f *result.File) []string { return view.Unions(f) }

@@ -117,6 +117,7 @@ type globals struct {
 	log     string        // progress.TextLog or progress.JSONLog
 	every   time.Duration // --log-every; 0 for commands without it
 	quiet   bool
+	union   bool                   // --union
 	rule    atomicfile.Rule        // for the files that the command writes
 	planned func(*plan.Plan) error // receives the plan of a run instead of running it; nil: the plan is run
 }
@@ -152,6 +153,9 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
 	if f, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
 		answers := reports.Answers(f)
+		if g.union {
+			answers = append(answers, reports.Unions(f)...)
+		}
 		g.progress(c).Report(progress.Answered{Lines: answers})
 		for _, line := range answers {
 			fmt.Fprintln(g.results(c), line)

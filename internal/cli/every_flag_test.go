@@ -75,7 +75,8 @@ var flagValues = map[string]string{
 	"print": "", "probabilities": "", "provider": "openvino; absent", "published": "", "quiet": "", "rate": "6",
 	"resize": "3", "resume": "", "save-adversarial": "", "sbatch": "--time=1", "scale": "2", "seed": "5",
 	"seeds": "2", "set": "seed=5; attacks.a.steps=3", "shard": "1/2", "shards": "3", "size": "6",
-	"split": "--data parts | train", "std": "0.3", "suite": "t", "target": "1", "timeout": "1ns", "update": "",
+	"split": "--data parts | train", "std": "0.3", "suite": "t", "target": "1", "timeout": "1ns",
+	"union": "--set suites.s.attacks=[a,fgsm] --suite s |", "update": "",
 	"user": "7", "workers": "-1",
 
 	"check config": "gate.yaml", "check set": "gate.max_drop=0.5", "compare force": "--out mine |",

@@ -107,6 +107,8 @@ leaves a finished run as it is.`,
 		"there, the time by timed passes; attack nothing")
 	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; selfheal report merges them", noFiles)
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
+	to.on(&g.union, "union", "end with the accuracy under all attacks of a suite together, too: an image stands if it "+
+		"stands under each")
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
 		noFiles)
@@ -117,7 +119,7 @@ leaves a finished run as it is.`,
 			panic(err) // the flag exists
 		}
 	}
-	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt", keepInputs, function)
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "log-every", "attempt", keepInputs, function)
 	to.only(without("shard"), keepInputs, function)
 	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")
