@@ -11,7 +11,7 @@ import importlib.metadata
 
 from ._api import Check, Healed, attack, certify, check, control, run
 from ._errors import SelfhealError, UsageError
-from ._results import Certificates, Report, Result, Run
+from ._results import Certificates, Report, Result, Run, union
 from .autoattack import AutoAttack
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "check",
     "control",
     "run",
+    "union",
 ]
 
 __version__ = importlib.metadata.version("selfheal-onnx")

@@ -363,3 +363,14 @@ class Certificates(OneAttack):
     def certified_accuracy(self, radius: float) -> float:
         """Share of the images whose label is certified at a radius, from 0 to 1."""
         return float(np.mean((self.radii > 0) & (self.radii >= radius)))
+
+
+def union(*results: OneAttack) -> npt.NDArray[np.uint8]:
+    """For each image 1 where it stands in every result, the worst case over attacks or norms: [N]. The mean is the
+    robust accuracy against all of them. The results must be of the same images."""
+    if not results:
+        raise UsageError("union takes the results of one attack or more")
+    images = {next(iter(r.results["datasets"].values()))["sha256"] for r in results}
+    if len(images) > 1:
+        raise UsageError("union: the results are of different images")
+    return np.concatenate([r.verdicts.reshape(-1, r.clean["n"]) for r in results]).min(axis=0)

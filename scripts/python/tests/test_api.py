@@ -48,6 +48,24 @@ def test_the_judge_is_right(attacked, network, images):
     assert list(answers) == list(attacked.answers)
 
 
+def test_targets_and_union(network, images):
+    """A target is the only class that breaks an image; a union stands where all results do."""
+    x, y = images
+    found = selfheal.attack(
+        network, x, y, norm="L2", eps=1, version="pgd", parameters={"steps": 10, "target": "next"}, strength="full"
+    )
+    reached = found.answers == (y + 1) % 10
+    changed = np.abs(found.adversarial - x.astype(np.float32) / 255).reshape(len(y), -1).max(axis=1) > 0
+    assert reached.any() and list(changed) == list(reached & changed) and not found.verdicts[reached].any()
+    any_class = selfheal.attack(network, x, y, norm="L2", eps=1, version="pgd", parameters={"steps": 10})
+    both = selfheal.union(found, any_class)
+    assert list(both) == list(found.verdicts & any_class.verdicts) and both.sum() < found.verdicts.sum()
+    with pytest.raises(selfheal.UsageError, match="different images"):
+        selfheal.union(found, selfheal.attack(network, x[:4], y[:4], eps=0.1, version="fgsm"))
+    with pytest.raises(selfheal.UsageError, match="target must be a class's number"):
+        selfheal.attack(network, x, y, eps=0.1, version="fgsm", parameters={"target": "first"})
+
+
 def test_failed_gradients(network, images, attacked):
     """A network that rounds its pixels has no gradients: its accuracy is told as an upper bound."""
     onnx = pytest.importorskip("onnx")
