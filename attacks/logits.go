@@ -34,6 +34,11 @@ func LogitMargin(logits []float32, label int) float64 {
 // never reports whether a class with this logit never wins, such as a class that the network masks.
 func never(logit float32) bool { return logit < -math.MaxFloat32 }
 
+// Confidence returns the probability of a class, by softmax; NaN for logits that give none.
+func Confidence(logits []float32, class int) float64 {
+	return math.Exp(float64(logits[class]) - logSumExp(logits))
+}
+
 // runnerUp returns the class of the largest logit other than label's, the lowest among equals.
 func runnerUp(logits []float32, label int) int {
 	best := -1

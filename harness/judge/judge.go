@@ -18,16 +18,18 @@ import (
 
 // Verdict is the judge's decision about one image.
 type Verdict struct {
-	Class   int        `json:"class"`             // of the largest logit
-	Margin  number.Any `json:"margin"`            // z_y − max other logit
-	Norm    float64    `json:"norm,omitempty"`    // norm of the perturbation
-	Pixels  int        `json:"pixels,omitempty"`  // number of pixels that it changes, if the norm counts pixels
-	Loop    *Solved    `json:"loop,omitempty"`    // nil for an undefended network
-	Right   bool       `json:"right"`             // the class is the label
-	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
-	Logs    bool       `json:"logs,omitempty"`    // the answer looks like logarithms of probabilities
-	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
-	Sum     float64    `json:"sum,omitempty"`     // the sum of the answer, if all values lie in (0,1)
+	Class  int        `json:"class"`  // of the largest logit
+	Margin number.Any `json:"margin"` // z_y − max other logit
+	// the class's probability: by softmax, or the fraction of the passes that answer it; 0 if the answer has none
+	Confidence float64 `json:"confidence,omitempty"`
+	Norm       float64 `json:"norm,omitempty"`    // norm of the perturbation
+	Pixels     int     `json:"pixels,omitempty"`  // number of pixels that it changes, if the norm counts pixels
+	Loop       *Solved `json:"loop,omitempty"`    // nil for an undefended network
+	Right      bool    `json:"right"`             // the class is the label
+	Simplex    bool    `json:"simplex,omitempty"` // the answer looks like probabilities
+	Logs       bool    `json:"logs,omitempty"`    // the answer looks like logarithms of probabilities
+	Unit       bool    `json:"unit,omitempty"`    // the answer has length 1
+	Sum        float64 `json:"sum,omitempty"`     // the sum of the answer, if all values lie in (0,1)
 	// passes that answer the label, for a network that draws random numbers
 	Votes  int  `json:"votes,omitempty"`
 	Rival  int  `json:"rival,omitempty"`  // passes that answer the most frequent other class
@@ -58,6 +60,9 @@ const (
 func Decide(logits []float32, label int) (v Verdict, finite bool) {
 	v.Class = attacks.Argmax(logits)
 	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
+	if v.Confidence = attacks.Confidence(logits, v.Class); !number.Finite(v.Confidence) {
+		v.Confidence = 0
+	}
 	v.Simplex, v.Logs, v.Unit, v.Sum = simplex(logits), logarithms(logits), unit(logits), shares(logits)
 	return v, number.Finite(float64(v.Margin))
 }
@@ -107,7 +112,11 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		decides, label = pair[:], 0
 		v.Right, v.Margin = attacks.Right(decides, label), number.Any(attacks.LogitMargin(decides, label))
 	}
+	if c.Net.Labels {
+		v.Confidence = 0
+	}
 	if c.Net.Votes() > 0 {
+		v.Confidence = float64(logits[v.Class])
 		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
 	} else {
 		v.Near = attacks.WithinRounding(decides, label)

@@ -60,6 +60,17 @@ func TestDecide(t *testing.T) {
 		if math.IsNaN(float64(got.Margin)) && math.IsNaN(float64(c.want.Margin)) {
 			got.Margin, c.want.Margin = 0, 0
 		}
+		all := 0.0 // softmax, of which nothing is left where a logit is not a number
+		for _, z := range c.logits {
+			all += math.Exp(float64(z - c.logits[c.want.Class]))
+		}
+		if !finite && !number.Finite(float64(c.logits[c.want.Class]), all) {
+			all = math.Inf(1)
+		}
+		if !(math.Abs(got.Confidence-1/all) < 1e-7) {
+			t.Errorf("%v: confidence %v, want %v", c.logits, got.Confidence, 1/all)
+		}
+		got.Confidence = 0
 		if got != c.want || finite != c.finite {
 			t.Errorf("%v, label %d: %+v, finite %v, want %+v", c.logits, c.label, got, finite, c.want)
 		}

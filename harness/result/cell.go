@@ -206,14 +206,17 @@ type Solver struct {
 
 // Record is one line of records.jsonl: one image in one cell.
 type Record struct {
-	cell.ID               // without the data set
-	Image        int      `json:"image"`
-	File         string   `json:"file,omitempty"` // its path in the data set, if it has a file of its own
-	Label        int      `json:"label"`
-	Verdict      int      `json:"verdict"`
-	Predicted    int      `json:"predicted"` // class of the largest logit; arbitrary for an answer with NaN
-	Margin       Margin   `json:"margin"`    // z_y − max other logit on this cell's image; null if it is not a number
-	Norm         float64  `json:"norm"`      // of its perturbation, 0 if never broken
+	cell.ID          // without the data set
+	Image     int    `json:"image"`
+	File      string `json:"file,omitempty"` // its path in the data set, if it has a file of its own
+	Label     int    `json:"label"`
+	Verdict   int    `json:"verdict"`
+	Predicted int    `json:"predicted"` // class of the largest logit; arbitrary for an answer with NaN
+	// Confidence is the probability that the answer gives to Predicted; absent if it gives none, such as a label alone
+	// and in records of older versions.
+	Confidence   float64  `json:"confidence,omitempty"`
+	Margin       Margin   `json:"margin"` // z_y − max other logit on this cell's image; null if it is not a number
+	Norm         float64  `json:"norm"`   // of its perturbation, 0 if never broken
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // margin on the clean image, by the same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success

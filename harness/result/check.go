@@ -150,6 +150,8 @@ func (r Record) check() error {
 		return fmt.Errorf("image %d with label %d", r.Image, r.Label)
 	case !plausible(r.Norm):
 		return fmt.Errorf("a perturbation of %g", r.Norm)
+	case !(r.Confidence >= 0 && r.Confidence <= 1+1e-9):
+		return fmt.Errorf("a confidence of %g", r.Confidence)
 	case !plausible(float64(r.Epsilon)):
 		return fmt.Errorf("an epsilon of %g", r.Epsilon)
 	case !r.Distance.plausible():

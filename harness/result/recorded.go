@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 )
 
@@ -16,7 +17,10 @@ type Recorded struct {
 	Reach   []float64
 	Wrong   int // images that were wrong to begin with
 	Classes map[int]Tally
-	found   bool // some image has a known distance
+	// confidence has the probabilities of the answers, and known whether each is the label; both may lack images.
+	confidence []float64
+	known      []bool
+	found      bool // some image has a known distance
 }
 
 // Tally counts images, and those that are right.
@@ -37,6 +41,9 @@ func (m *Recorded) Add(r Record) {
 	}
 	class := m.Classes[r.Label]
 	m.Classes[r.Label] = Tally{class.Right + r.Verdict, class.N + 1}
+	if r.Confidence > 0 {
+		m.confidence, m.known = append(m.confidence, r.Confidence), append(m.known, r.Predicted == r.Label)
+	}
 	distant := r.Verdict != 1 && r.FirstSuccess != nil && r.Distance != nil
 	add(m, "margin", new(float64(r.Margin)), !math.IsNaN(float64(r.Margin)))
 	add(m, "norm", &r.Norm, r.Norm > 0)
@@ -67,6 +74,24 @@ func (m *Recorded) quantile(name string, q float64) any {
 		return nil
 	}
 	return lists.Quantile(m.Values[name], q)
+}
+
+// Calibrated says how far the probabilities of a cell's answers can be trusted, attacked or clean.
+type Calibrated struct {
+	N     int     // answers with a probability
+	Error float64 // expected calibration error, a fraction: see [stats.CalibrationError]
+	Area  float64 // mean fraction of wrong answers if the least confident are left out: see [stats.RiskArea]
+	Risk  float64 // fraction of wrong answers among the most confident 80 %
+}
+
+// Calibrated returns how far the probabilities can be trusted; ok is false if an answer has none.
+func (m *Recorded) Calibrated(n int) (c Calibrated, ok bool) {
+	if m == nil || len(m.confidence) != n || n < 2 {
+		return c, false
+	}
+	risks := stats.Risks(m.confidence, m.known)
+	return Calibrated{n, stats.CalibrationError(m.confidence, m.known), stats.RiskArea(risks), stats.RiskAt(risks, 0.8)},
+		true
 }
 
 // Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack

@@ -202,7 +202,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 
 // keepEvery is the time after which the state of an attack on an image is kept again; a variable for tests. A run that
 // was ended repeats so much of an attack.
-var keepEvery = 10 * time.Second
+var keepEvery = 5 * time.Second
 
 // interim is the state of an attack on an image that has not ended, and what the attack has cost and shown so far.
 type interim struct {

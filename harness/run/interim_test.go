@@ -23,7 +23,7 @@ import (
 func TestInterim(t *testing.T) {
 	testinput.Runtime(t)
 	keepEvery = 10 * time.Millisecond
-	defer func() { keepEvery = 10 * time.Second }()
+	defer func() { keepEvery = 5 * time.Second }()
 	const config = testplan.Bundled + `
 save_adversarial: true
 attacks:

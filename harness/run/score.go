@@ -334,7 +334,8 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 		for i, v := range verdicts {
 			made := s.made.at(i)
 			record := result.Record{ID: c.ID, Image: set.ID(i), File: set.File(i), Label: set.Label(i),
-				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
+				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Confidence: v.Confidence,
+				Margin: result.Margin(v.Margin), Norm: v.Norm}
 			record.Dataset = ""
 			if made.First >= 0 {
 				record.FirstSuccess = &made.First
