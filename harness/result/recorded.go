@@ -90,8 +90,8 @@ func (m *Recorded) Calibrated(n int) (c Calibrated, ok bool) {
 		return c, false
 	}
 	risks := stats.Risks(m.confidence, m.known)
-	return Calibrated{n, stats.CalibrationError(m.confidence, m.known), stats.RiskArea(risks), stats.RiskAt(risks, 0.8)},
-		true
+	bins := stats.CalibrationError(m.confidence, m.known)
+	return Calibrated{n, bins, stats.RiskArea(risks), stats.RiskAt(risks, 0.8)}, true
 }
 
 // Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
