@@ -79,7 +79,11 @@ func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 // runFiles are patterns of the files that a run, its reports and its check write.
 var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
 	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
-	"theory.json", savedFolder+"/*.npy", savedIndex, InputFolder+"/*")
+	"theory.json", savedFolder+"/*.npy", savedIndex, InputFolder+"/*",
+	"pictures/*/*.png", "pictures/*/*/*.png", "pictures/*/*/*/*.png")
+
+// PictureFolders is the depth of the paths of pictures within their array's folder.
+const PictureFolders = 3
 
 // savedFolder has the images that a run saves.
 const savedFolder = "adversarial"

@@ -1,6 +1,11 @@
 package result
 
-import "selfheal/harness/cell"
+import (
+	"fmt"
+	"strings"
+
+	"selfheal/harness/cell"
+)
 
 // SavedSchema names the version of adversarial/index.json's layout.
 const SavedSchema = "selfheal.adversarial/1"
@@ -25,6 +30,24 @@ type SavedImage struct {
 	Image int    `json:"image"` // its id
 	Label int    `json:"label"`
 	File  string `json:"file,omitempty"` // its path in the data set, if it has a file of its own
+}
+
+// ReadSaved reads an adversarial/index.json.
+func ReadSaved(path string) (*Saved, error) {
+	var s Saved
+	if err := read(path, SavedSchema, &s.Schema, &s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+func (s *Saved) check() error {
+	for _, a := range s.Arrays {
+		if a.File == "" || strings.ContainsAny(a.File, `/\`) {
+			return fmt.Errorf("%q names no array", a.File)
+		}
+	}
+	return nil
 }
 
 // WriteSaved writes an adversarial/index.json as [Write] does a results.json.

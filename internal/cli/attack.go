@@ -93,8 +93,9 @@ Both are listed below.`,
 	f.form.add(to)
 	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out; each "+
 		"attack then makes all its steps on an image that breaks, too")
+	to.on(&g.picture, "save-pictures", "write them as PNG files too, under the images' own names, to pictures/ in --out")
 	to.only(when{func(*cobra.Command, []string) bool { return !attacks.Proves(f.attack) },
-		"has no use for a certificate, which makes no images"}, "save-adversarial")
+		"has no use for a certificate, which makes no images"}, "save-adversarial", "save-pictures")
 	return c
 }
 
@@ -215,6 +216,7 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	if err := f.needed(c); err != nil {
 		return nil, err
 	}
+	f.save = f.save || given(c, "save-pictures")
 	if err := f.anyDistance(model); err != nil {
 		return nil, err
 	}

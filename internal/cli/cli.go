@@ -118,6 +118,7 @@ type globals struct {
 	every   time.Duration // --log-every; 0 for commands without it
 	quiet   bool
 	union   bool                   // --union
+	picture bool                   // --save-pictures
 	rule    atomicfile.Rule        // for the files that the command writes
 	planned func(*plan.Plan) error // receives the plan of a run instead of running it; nil: the plan is run
 }

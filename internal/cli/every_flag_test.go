@@ -73,7 +73,7 @@ var flagValues = map[string]string{
 	"no-descriptions": "", "norm": "l2", "offline": "", "onnxruntime": "/absent.so", "out": "elsewhere",
 	"output-name": "z", "parallelism": "1", "param": "restarts=2", "pixels": "8bit", "precision": "bf16",
 	"print": "", "probabilities": "", "provider": "openvino; absent", "published": "", "quiet": "", "rate": "6",
-	"resize": "3", "resume": "", "save-adversarial": "", "sbatch": "--time=1", "scale": "2", "seed": "5",
+	"resize": "3", "resume": "", "save-adversarial": "", "save-pictures": "", "sbatch": "--time=1", "scale": "2", "seed": "5",
 	"seeds": "2", "set": "seed=5; attacks.a.steps=3", "shard": "1/2", "shards": "3", "size": "6",
 	"split": "--data parts | train", "std": "0.3", "suite": "t", "target": "1", "timeout": "1ns",
 	"union": "--set suites.s.attacks=[a,fgsm] --suite s |", "update": "",

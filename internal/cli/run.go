@@ -109,6 +109,7 @@ leaves a finished run as it is.`,
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.on(&g.union, "union", "end with the accuracy under all attacks of a suite together, too: an image stands if it "+
 		"stands under each")
+	to.on(&g.picture, "save-pictures", "write the adversarial images that the run saves as PNG files, too")
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
 		noFiles)
@@ -119,7 +120,7 @@ leaves a finished run as it is.`,
 			panic(err) // the flag exists
 		}
 	}
-	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "log-every", "attempt", keepInputs, function)
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "save-pictures", "log-every", "attempt", keepInputs, function)
 	to.only(without("shard"), keepInputs, function)
 	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")
@@ -327,8 +328,25 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 		return err
 	}
 	_, err := run.Run(c.Context(), p, o)
+	if err == nil && g.picture {
+		err = g.pictures(c, f.out)
+	}
 	if err == nil {
 		g.printTables(c, f.out)
+	}
+	return err
+}
+
+// pictures writes a run's adversarial images as pictures.
+func (g *globals) pictures(c *cobra.Command, out string) error {
+	n, exact, err := run.Pictures(out, g.reportTo(out))
+	if err == nil {
+		fmt.Fprintf(g.results(c), "pictures: %s/pictures, %d of %d exact", out, exact, n)
+		if exact < n {
+			fmt.Fprint(g.results(c), "; the others are rounded to 8 bits and may not break the network: pixels 8bit "+
+				"attacks on its levels")
+		}
+		fmt.Fprintln(g.results(c))
 	}
 	return err
 }
