@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"selfheal/attacks"
 	"selfheal/harness/open"
@@ -13,6 +16,8 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
 )
 
 // rowsOf is a config of networks of rows of features, made by scripts/goldens/flat_samples.py.
@@ -99,5 +104,38 @@ func TestTreesRefuseGradients(t *testing.T) {
 	}
 	for _, trial := range must.Get(plan.Trials(cfg.Attack("square")))(t) {
 		must.Get(open.RecipeFor(trial, net))(t)
+	}
+}
+
+// A file whose own label contradicts the scores that are taken out of it is not judged by them.
+func TestContradictedScores(t *testing.T) {
+	testinput.Runtime(t)
+	lying := filepath.Join(t.TempDir(), "lying.onnx")
+	must.Do(t, os.WriteFile(lying, must.Get(os.ReadFile("testdata/flat/normalizer.onnx"))(t), 0o644))
+	edited(t, lying, func(g *pb.GraphProto) { // the label is 1 − label
+		one := &pb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(int32(onnx.Int64)), Int64Data: []int64{1}}
+		g.Initializer = append(g.Initializer, one)
+		for _, n := range g.Node {
+			if n.Output[0] == "output_label" {
+				n.OpType, n.Input = proto.String("Sub"), []string{"one", "label"}
+			}
+		}
+	})
+	for path, wrong := range map[string]string{
+		"harness/testdata/flat/normalizer.onnx": "", lying: "gives the label [",
+	} {
+		cfg := testplan.Plan(t, rowsOf, 1, 8, "models.normalizer.path="+path,
+			"suites.cancer.models=[normalizer]", "suites.cancer.attacks=[]", "default_suites=[cancer]").Config
+		o := must.Get(open.New(cfg, open.Options{}))(t)
+		net := must.Get(o.Network(cfg.Model("normalizer"), "cancer"))(t)
+		row := must.Get(must.Get(o.Scored("cancer"))(t).Read(0))(t)
+		err := net.Answer(t.Context(), row.Pixels, make([]float32, 2))
+		if wrong == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, wrong)
+		}
+		net.Close()
+		o.Close()
 	}
 }

@@ -25,6 +25,7 @@ type Original struct {
 	box   [2][]float32 // of rows of features; nil for images
 	last  bool         // the file takes channels last
 
+	label  *ort.Original // gives the file's own label, if scores were taken out of the file; else nil
 	levels bool          // the input is uint8
 	turns  chan struct{} // bounds the concurrent runs
 }
@@ -53,6 +54,13 @@ func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File,
 	}
 	original := &Original{Original: session, model: m, shape: s, box: o.boxOf(m, images), levels: n.Graph.Levels,
 		turns: make(chan struct{}, o.Cores())}
+	if scores := simplify.Scores(out, false); file.Labelled != nil && m.Output != "label" && scores != "" {
+		original.label, err = ort.OpenLabelled(m.Path, file, simplify.Scores(out, true))
+		if err != nil {
+			session.Close()
+			return nil, fmt.Errorf("model %s: %w", m.Name, err)
+		}
+	}
 	layout := original.Shape()
 	original.last = m.Layout == simplify.ChannelsLast ||
 		len(layout) == 4 && layout[3] == int64(s.C) && layout[1] != int64(s.C)
@@ -70,6 +78,14 @@ func byFile(notices []string) (all []string) {
 		}
 	}
 	return append(all, strings.Join(append(changed, NoticeByFile), "; "))
+}
+
+// Close frees the runtime's memory.
+func (o *Original) Close() {
+	o.Original.Close()
+	if o.label != nil {
+		o.label.Close()
+	}
 }
 
 // Logits implements [control.File]. For a file of uint8 it rounds to the nearest levels.
@@ -104,14 +120,52 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 		}
 		out[i] = float32(v)
 	}
+	return o.labelled(x, out)
+}
+
+// labelled returns an error if the file's own label is not the class of the largest of the logits taken out of it, beyond
+// rounding.
+func (o *Original) labelled(image, logits []float32) error {
+	if o.label == nil {
+		return nil
+	}
+	x, _, err := o.input(image)
+	if err != nil {
+		return err
+	}
+	y, err := o.label.Run(x)
+	if err != nil {
+		return err
+	}
+	class := -1
+	if len(y) > 0 {
+		class = int(y[0])
+	}
+	if class < 0 || class >= len(logits) || attacks.Argmax(logits) != class && !attacks.WithinRounding(logits, class) {
+		return fmt.Errorf("model %s as it lies gives the label %v, but its largest score is of class %d; take the label "+
+			"alone (output: label, --label)", o.model.Name, y, attacks.Argmax(logits))
+	}
 	return nil
 }
 
 // Answer returns the file's answer for an image: logits or, if the file gives them, probabilities, one for each
 // class. An image for a file of uint8 must consist of levels.
 func (o *Original) Answer(image []float32) ([]float64, error) {
+	x, batch, err := o.input(image)
+	if err != nil {
+		return nil, err
+	}
+	y, err := o.Run(x)
+	if y = y[:len(y)/batch]; o.model.Output == "label" || err != nil {
+		return y, err
+	}
+	return control.TwoClasses(y, o.model.Output == "probabilities"), nil
+}
+
+// input returns the file's input for an image, which it repeats to a batch if the file has a fixed one.
+func (o *Original) input(image []float32) (x []float32, batch int, err error) {
 	s, m := o.shape, o.model
-	x := make([]float32, o.Inputs()) // repeats the image if the file has a fixed batch
+	x = make([]float32, o.Inputs())
 	taken := given(m)
 	if o.levels {
 		taken.Scale = 255
@@ -119,7 +173,7 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
 		if level := float64(v) * 255; o.levels && math.Abs(level-math.Round(level)) > 1e-3 {
-			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
+			return nil, 0, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
 				i, v)
 		}
 		if o.box[0] != nil {
@@ -135,15 +189,11 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		}
 		x[i] = v
 	}
-	batch := max(1, len(x)/len(image))
+	batch = max(1, len(x)/len(image))
 	for k := 1; k < batch; k++ {
 		copy(x[k*len(image):], x[:len(image)])
 	}
-	y, err := o.Run(x)
-	if y = y[:len(y)/batch]; m.Output == "label" || err != nil {
-		return y, err
-	}
-	return control.TwoClasses(y, m.Output == "probabilities"), nil
+	return x, batch, nil
 }
 
 // Levels returns an image's pixels rounded to levels of 8 bits: to the nearest or, if towards is not nil, towards

@@ -202,7 +202,9 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	data = Sure(input.Unpack(data, maxFileSize, begins))
 	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))
 	apart := len(data) > 0 && &whole[0] != &data[0]
-	return &File{Data: scores(whole), SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
+	model := newFile(whole, sum.Sum(nil))
+	model.apart = apart
+	return model, nil
 }
 
 // maxFileSize bounds the size of a model file, and of a model's weights: protobuf's own limit.
@@ -225,8 +227,19 @@ type File struct {
 	// whole, in the order of their names, as "cat model.onnx model.onnx.data | sha256sum" prints.
 	SHA256 string
 	// Path is the file's path if weights lie in other files beside it and it was read by its path; otherwise "".
-	Path  string
-	apart bool // weights lie in other files
+	Path string
+	// Labelled is the model with all outputs, one of them a label of 0, 1, 2, …, where Data lacks some; otherwise nil.
+	Labelled []byte
+	apart    bool // weights lie in other files
+}
+
+func newFile(whole, sum []byte) *File {
+	f := &File{SHA256: hex.EncodeToString(sum)}
+	var numbered bool
+	if f.Data, numbered = scores(whole); numbered && len(whole) > 0 && &f.Data[0] != &whole[0] {
+		f.Labelled = whole
+	}
+	return f
 }
 
 // Read reads a model file together with weights in other files of its folder; no path and no symbolic link may lead out
@@ -243,7 +256,7 @@ func Read(path string) (f *File, err error) {
 		data := Sure(input.Read(path, maxFileSize)) // a pipe has no folder
 		sum := sha256.Sum256(data)
 		data = Sure(input.Unpack(data, maxFileSize, begins))
-		return &File{Data: scores(data), SHA256: hex.EncodeToString(sum[:])}, nil
+		return newFile(data, sum[:]), nil
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {

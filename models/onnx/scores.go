@@ -22,14 +22,14 @@ const textType = pb.TensorProto_STRING
 // scores returns a model all of whose outputs are tensors of numbers: a ZipMap, which makes a dictionary of an item's
 // scores, gives way to the scores themselves, and an output of texts is dropped if there is another. The nodes that
 // serve these alone are dropped too; the operators that compute the scores stay. It also notes the classes' names. A
-// model without any of these comes back as it is.
-func scores(data []byte) []byte {
+// model without any of these comes back as it is. numbered reports whether the classes are 0, 1, 2, …
+func scores(data []byte) (edited []byte, numbered bool) {
 	if !bytes.Contains(data, []byte(Classical)) { // spares a large model's parsing
-		return data
+		return data, true
 	}
 	m, err := parse(data)
 	if err != nil || operatorSet(m.OpsetImport, Classical) == 0 {
-		return data // Decode says what is wrong
+		return data, true // Decode says what is wrong
 	}
 	g, made := m.Graph, map[string]*pb.NodeProto{}
 	named := ""
@@ -52,7 +52,7 @@ func scores(data []byte) []byte {
 	}
 	same := func(a, b *pb.ValueInfoProto) bool { return a == b }
 	if len(outputs) == 0 || named == "" && slices.EqualFunc(outputs, g.Output, same) {
-		return data
+		return data, true
 	}
 	g.Output = outputs
 	prune(g)
@@ -60,7 +60,7 @@ func scores(data []byte) []byte {
 		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(classesKey),
 			Value: proto.String(named)})
 	}
-	return marshal(m)
+	return marshal(m), named == ""
 }
 
 // prune drops nodes and initializers that no output needs.

@@ -186,7 +186,17 @@ type Original struct {
 
 // OpenOriginal makes the session. outputs are the outputs to read, in order; "" is the first. Close the session when
 // done.
-func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, err error) {
+func OpenOriginal(name string, f *onnx.File, outputs ...string) (*Original, error) {
+	return openOriginal(name, f, f.Data, outputs...)
+}
+
+// OpenLabelled makes the session of a file's [onnx.File.Labelled], to read its label.
+func OpenLabelled(name string, f *onnx.File, label string) (*Original, error) {
+	return openOriginal(name, f, f.Labelled, label)
+}
+
+// openOriginal makes the session of data, whose inputs and outputs the file has.
+func openOriginal(name string, f *onnx.File, data []byte, outputs ...string) (_ *Original, err error) {
 	o := &Original{session: &Session{name: name}}
 	defer func() {
 		if err != nil {
@@ -219,7 +229,7 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 		o.shapes[i] = v.Shape.Single()
 	}
 	o.session.in, o.session.out = in, out
-	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
+	o.session.session, err = newSession(data, in, out, compileConfig{path: f.Path})
 	return o, err
 }
 
