@@ -117,7 +117,7 @@ func TestContradictedScores(t *testing.T) {
 		g.Initializer = append(g.Initializer, one)
 		for _, n := range g.Node {
 			if n.Output[0] == "output_label" {
-				n.OpType, n.Input = proto.String("Sub"), []string{"one", "label"}
+				n.OpType, n.Input, n.Attribute = proto.String("Sub"), []string{"one", "label"}, nil
 			}
 		}
 	})
