@@ -142,8 +142,8 @@ func (o *Original) labelled(image, logits []float32) error {
 		class = int(y[0])
 	}
 	if class < 0 || class >= len(logits) || attacks.Argmax(logits) != class && !attacks.WithinRounding(logits, class) {
-		return fmt.Errorf("model %s as it lies gives the label %v, but its largest score is of class %d; take the label "+
-			"alone (output: label, --label)", o.model.Name, y, attacks.Argmax(logits))
+		return fmt.Errorf("model %s as it lies gives the label %v, but its largest score is of class %d; take the "+
+			"label alone (output: label, --label)", o.model.Name, y, attacks.Argmax(logits))
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ func (o *Original) input(image []float32) (x []float32, batch int, err error) {
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
 		if level := float64(v) * 255; o.levels && math.Abs(level-math.Round(level)) > 1e-3 {
-			return nil, 0, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
-				i, v)
+			return nil, 0, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits",
+				m.Name, i, v)
 		}
 		if o.box[0] != nil {
 			v = float32(v*(o.box[1][i]-o.box[0][i])) + o.box[0][i]

@@ -1,12 +1,8 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"math"
 	"slices"
 
@@ -16,6 +12,7 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
+	"selfheal/harness/picture"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
@@ -363,7 +360,7 @@ func (c *candidate) draw(healed []float32) error {
 			continue
 		}
 		var err error
-		if *one.to, err = encodePNG(s, one.pixels); err != nil {
+		if *one.to, err = picture.Encode(s, one.pixels); err != nil {
 			return err
 		}
 	}
@@ -379,29 +376,4 @@ func readable(x float64) float64 {
 		return half
 	}
 	return digit
-}
-
-// encodePNG writes an image of 1 or 3 channels, clipped to [0,1], with 8 bits a channel.
-func encodePNG(s attacks.Shape, pixels []float32) ([]byte, error) {
-	plane := s.H * s.W
-	at := func(channel, i int) uint8 {
-		return uint8(math.Round(255 * min(max(float64(pixels[channel*plane+i]), 0), 1)))
-	}
-	var img image.Image
-	if s.C == 1 {
-		grey := image.NewGray(image.Rect(0, 0, s.W, s.H))
-		for i := range plane {
-			grey.Pix[i] = at(0, i)
-		}
-		img = grey
-	} else {
-		colour := image.NewNRGBA(image.Rect(0, 0, s.W, s.H))
-		for i := range plane {
-			colour.SetNRGBA(i%s.W, i/s.W, color.NRGBA{at(0, i), at(1, i), at(2, i), 0xff})
-		}
-		img = colour
-	}
-	var b bytes.Buffer
-	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img)
-	return b.Bytes(), err
 }

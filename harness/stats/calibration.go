@@ -9,9 +9,9 @@ import (
 // calibrationBins is the number of bins of the expected calibration error, as in Guo et al. 2017.
 const calibrationBins = 15
 
-// CalibrationError returns the expected calibration error of answers with a confidence in [0,1]: in bins of equal width,
-// (a, b], the mean difference between the fraction of right answers and the mean confidence, weighted by the bins' sizes
-// (Naeini et al. 2015; Guo et al. 2017). It is NaN without answers.
+// CalibrationError returns the expected calibration error of answers with a confidence in [0,1]: in bins of equal
+// width, (a, b], the difference between the fraction of right answers and the mean confidence, averaged by the bins'
+// sizes (Naeini et al. 2015; Guo et al. 2017). It is NaN without answers.
 func CalibrationError(confidence []float64, right []bool) float64 {
 	var gap [calibrationBins]float64
 	for i, c := range confidence {

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/fit"
 	"selfheal/harness/folder"
 	"selfheal/harness/forecast"
+	"selfheal/harness/picture"
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
@@ -339,7 +340,7 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 
 // pictures writes a run's adversarial images as pictures.
 func (g *globals) pictures(c *cobra.Command, out string) error {
-	n, exact, err := run.Pictures(out, g.reportTo(out))
+	n, exact, err := picture.Saved(out, g.reportTo(out))
 	if err == nil {
 		fmt.Fprintf(g.results(c), "pictures: %s/pictures, %d of %d exact", out, exact, n)
 		if exact < n {

@@ -1,8 +1,14 @@
-package run
+// Package picture turns images of a run into PNG files. [Encode] makes one, for a gallery or a folder; [Saved] makes
+// those of a run's adversarial images, after the run.
+package picture
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io/fs"
 	"math"
 	"os"
@@ -16,10 +22,10 @@ import (
 	"selfheal/internal/atomicfile"
 )
 
-// Pictures writes the adversarial images that a run has saved in its folder as PNG files: pictures/ARRAY/NAME.png, under
+// Saved writes the adversarial images that a run has saved in its folder as PNG files: pictures/ARRAY/NAME.png, under
 // the images' own paths where they have any, otherwise their ids. It returns how many it has written, and how many of
 // them are exact: all their values lie on the levels of 8 bits.
-func Pictures(dir string, to atomicfile.Output) (n, exact int, err error) {
+func Saved(dir string, to atomicfile.Output) (n, exact int, err error) {
 	saved, err := result.ReadSaved(to.Path("adversarial/index.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, fmt.Errorf("%s has saved no adversarial images; save_adversarial: true in a suite, or "+
@@ -41,7 +47,7 @@ func Pictures(dir string, to atomicfile.Output) (n, exact int, err error) {
 		s := attacks.Shape{C: shape[1], H: shape[2], W: shape[3]}
 		for i, im := range images {
 			pixels := x[i*s.Size() : (i+1)*s.Size()]
-			data, err := encodePNG(s, pixels)
+			data, err := Encode(s, pixels)
 			if err == nil {
 				err = to.Write(pictureName(a.File, im), data)
 			}
@@ -73,4 +79,29 @@ func levelled(pixels []float32) bool {
 		}
 	}
 	return true
+}
+
+// Encode writes an image of 1 or 3 channels, clipped to [0,1], with 8 bits a channel.
+func Encode(s attacks.Shape, pixels []float32) ([]byte, error) {
+	plane := s.H * s.W
+	at := func(channel, i int) uint8 {
+		return uint8(math.Round(255 * min(max(float64(pixels[channel*plane+i]), 0), 1)))
+	}
+	var img image.Image
+	if s.C == 1 {
+		grey := image.NewGray(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			grey.Pix[i] = at(0, i)
+		}
+		img = grey
+	} else {
+		colour := image.NewNRGBA(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			colour.SetNRGBA(i%s.W, i/s.W, color.NRGBA{at(0, i), at(1, i), at(2, i), 0xff})
+		}
+		img = colour
+	}
+	var b bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img)
+	return b.Bytes(), err
 }
