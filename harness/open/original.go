@@ -123,8 +123,8 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	return o.labelled(x, out)
 }
 
-// labelled returns an error if the file's own label is not the class of the largest of the logits taken out of it, beyond
-// rounding.
+// labelled returns an error if the file's own label is not the class of the largest of the logits taken out of it,
+// beyond rounding.
 func (o *Original) labelled(image, logits []float32) error {
 	if o.label == nil {
 		return nil
