@@ -103,7 +103,7 @@ func TestBrowserSorts(t *testing.T) {
 	p := testbrowser.Open(t, ctx, pageFile(t, f, records(f)))
 
 	// The white-box suite's table: two models under two controls, some cells missing. None is
-	// "baseline / controlled" and sorts by the controlled number.
+	// "undefended / controlled" and sorts by the controlled number.
 	const table = "#suite--white-box table"
 	const head = table + " thead th:nth-child(3)"
 	order := p.Column(table, 2)

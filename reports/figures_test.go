@@ -344,7 +344,7 @@ func TestOverview(t *testing.T) {
 			"m03, pca: Clean 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
 		{"six", view.Of(several(6, 2)), []string{radar + "undefended", radar + "controlled: pca"}, "m05, pca"},
 		{"four, without axes enough", view.Of(several(4, 1)), []string{bars}, ""},
-		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, controlled: pca: 86.0"},
+		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, undefended: 83.0"},
 		{"of two suites", view.Of(two), []string{bars}, "m00 · another, undefended: 90.0, clean 95.0."},
 		{"thirty", view.Of(several(30, 1)), []string{bars}, "the first 24 of 30"},
 		{"none", view.Of(&result.File{}), nil, ""},

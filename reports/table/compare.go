@@ -129,7 +129,7 @@ func (g Group) RankTable() Table {
 	}
 	if oblivious {
 		t.note("1", "An oblivious attacker does not know the control, and one of mode transfer may know another "+
-			"network alone: such a number says how well control repairs and how far images carry, and is no bound for "+
+			"network only: such a number says how well control repairs and how far images carry, and is no bound for "+
 			"one who knows. These lines are ranked among themselves.")
 	}
 	for _, h := range g.headings(seeds) {

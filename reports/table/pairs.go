@@ -21,7 +21,7 @@ type pairRow struct {
 // quantising, pruning or another training. In mode transfer there is a row for each network of the pair that made the
 // images.
 func (s Suite) PairTable() Table {
-	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", "Control", "Attack",
+	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", controlHead, "Attack",
 		"Images", "First (%)", "Second (%)", "Second less first", "Right alone: first", "second", "p", "p, adjusted")
 	var rows []*pairRow
 	var family stats.Family
