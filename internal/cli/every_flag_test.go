@@ -78,7 +78,10 @@ var flagValues = map[string]string{
 	"split": "--data parts | train", "std": "0.3", "suite": "t", "timeout": "1ns", "update": "", "user": "7",
 	"workers": "-1",
 
-	"check config": "gate.yaml", "check set": "gate.max_drop=0.5", "compare force": "--out mine |",
+	"report caption": "--latex accuracy | Ours.", "report label": "--latex accuracy | tab:ours",
+	"compare caption": "--latex rank | Ours.", "compare label": "--latex rank | tab:ours", "report latex": "absent",
+	"compare latex": "absent",
+	"check config":  "gate.yaml", "check set": "gate.max_drop=0.5", "compare force": "--out mine |",
 	"export control": "none", "fit control": "absent", "fit force": "--out mine/any |", "fit model": "n",
 	"fit resume": "", "fit set": "controls.k.layers.0.embedding.rank=2", "init force": "--out c.yaml |",
 	"report force": "--out mine |", "vnnlib out": "a.txt", "man force": "",

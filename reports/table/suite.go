@@ -33,7 +33,7 @@ func (s Suite) AccuracyTable() Table {
 		several, what = false, ": "+words.Clean(s.Sides[0])+" / "+words.Clean(s.Sides[1])+" control"
 	}
 	t := s.table("Accuracy in %"+what+s.OverSeeds(), 1, "Model")
-	t.Notes = footnotes(s)
+	t.Notes, t.sides = footnotes(s), s.Sides
 	t.lead(controlHead, several)
 	t.head(true, s.Heads()...)
 	for _, r := range s.Rows() {

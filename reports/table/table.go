@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/view"
@@ -37,7 +38,16 @@ type Table struct {
 	Rows    [][]Box
 	Sums    int // number of last rows that sum up those above
 	Notes   []Footnote
-	plain   bool // no network is controlled: the column that would say so is left out
+	sides   [2]string // of entries a / b; empty: undefended / controlled
+	plain   bool      // no network is controlled: the column that would say so is left out
+}
+
+// Sides names the sides of entries a / b.
+func (t Table) Sides() [2]string {
+	if t.sides != [2]string{} {
+		return t.sides
+	}
+	return [2]string{words.DefenseName(cell.None), "controlled"}
 }
 
 // Long reports whether a page should fold the table and let readers filter it.
