@@ -17,7 +17,7 @@ import (
 )
 
 // WriteCompare renders a comparison into a folder, as [Write] renders a report: compare.json, compare.md, compare.tex,
-// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
+// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png, .svg and .pdf.
 func WriteCompare(to atomicfile.Output, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(to.Dir)
@@ -82,8 +82,11 @@ func comparedTeX(c table.Comparison) (all []texTable) {
 }
 
 func compareFiles(dir string) (found []string, err error) {
-	for _, pattern := range []string{"compare.json", "compare.md", "compare.html", "compare-scatter-*.png",
-		"compare-scatter-*.svg", "compare-history-*.png", "compare-history-*.svg", "compare.tex"} {
+	patterns := []string{"compare.json", "compare.md", "compare.tex", "compare.html"}
+	for _, figure := range []string{"compare-scatter-*", "compare-history-*"} {
+		patterns = append(patterns, figure+".png", figure+".svg", figure+".pdf")
+	}
+	for _, pattern := range patterns {
 		names, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, fmt.Errorf("reports: %s: %w", dir, err)

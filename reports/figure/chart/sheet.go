@@ -1,5 +1,5 @@
-// Package chart lays charts out on a sheet and writes it as PNG and SVG. A figure fills a [Sheet] with panels and a
-// legend; [Sheet.WritePNG], [Sheet.WriteSVG] and [Sheet.Drawing] draw it, with the same bytes for the same sheet. It
+// Package chart lays charts out on a sheet and writes it as PNG, SVG and PDF. A figure fills a [Sheet] with panels and a
+// legend; [Sheet.WritePNG], [Sheet.WriteSVG], [Sheet.WritePDF] and [Sheet.Drawing] draw it, with the same bytes for the same sheet. It
 // knows no results.
 package chart
 
