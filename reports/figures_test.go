@@ -273,7 +273,8 @@ func pixels(t *testing.T, file string) (colours map[color.RGBA]bool, wide int) {
 	return colours, img.Bounds().Dx()
 }
 
-// Every PNG is as wide as one or two columns at 300 dpi, which it says, and shows paper, baseline and control.
+// Every PNG is as wide as one or two columns at 300 dpi, which it says, and shows paper and the colours of the
+// undefended network and a control.
 func TestPNG(t *testing.T) {
 	t.Parallel()
 	// In these suites only the undefended network was attacked.
@@ -294,7 +295,7 @@ func TestPNG(t *testing.T) {
 		}
 		if !colours[paper] || !colours[baseline] && !strings.HasPrefix(name, "control-") || // only controls have traces
 			!colours[control] && !slices.Contains(attackedOnce, name) {
-			t.Errorf("%s lacks paper, the baseline's colour or the control's", name)
+			t.Errorf("%s lacks paper, the undefended network's colour or the control's", name)
 		}
 	}
 }
@@ -314,9 +315,10 @@ func TestMarkersAreFew(t *testing.T) {
 		}
 	}
 	radar := drawn(t, arranged(f, nil))["radar-s.svg"]
-	// The baseline has its clean corner and the middle, the control five corners, both the legend's and the table's.
+	// The undefended network has its clean corner and the middle, the control five corners, both the legend's and the
+	// table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
-		t.Errorf("the baseline has %d markers, the control %d", a, b)
+		t.Errorf("the undefended network has %d markers, the control %d", a, b)
 	}
 }
 

@@ -186,7 +186,8 @@ func TestAttackerIsSaid(t *testing.T) {
 		}
 	}
 	figures := regexp.MustCompile(`(?s)<figure>.*?</figure>`).FindAllString(written(t, renderHTML, v), -1)
-	named := regexp.MustCompile(`<figcaption>[^<]*; attacker: ((oblivious|whitebox-[a-z]+)(, )?)+(, which bounds [a-z ]+)?</figcaption>`)
+	named := regexp.MustCompile(`<figcaption>[^<]*; attacker: ((oblivious|whitebox-[a-z]+)(, )?)+` +
+		`(, which bounds [a-z ]+)?</figcaption>`)
 	for _, f := range figures {
 		if !named.MatchString(f) {
 			t.Errorf("figure without attacker: %.100s", dataURI.ReplaceAllString(f, ""))
@@ -220,8 +221,8 @@ func TestNoControl(t *testing.T) {
 		_, body, _ := strings.Cut(files["report.html"], "</style>") // which has classes of such names
 		files["report.html"], _, _ = strings.Cut(body, "<script>")
 		for _, name := range strings.Fields("report.html tables.md tables.tex tables.csv summary.md radar-real.svg") {
-			for _, no := range append(result.ModeNames()[1:], "obliviously", "no bound", "ttacker:", "ontrol", "ndefended",
-				"ealed") {
+			for _, no := range append(result.ModeNames()[1:], "obliviously", "no bound", "ttacker:", "ontrol",
+				"ndefended", "ealed") {
 				if strings.Contains(files[name], no) && (name != "tables.csv" || no != "ealed") { // a column's name
 					t.Errorf("%s, %s: it says %s", mode, name, no)
 				}

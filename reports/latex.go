@@ -17,9 +17,9 @@ import (
 
 // texHead lets a file of tables be compiled by itself and also be read with \input by a document: \@nodocument is
 // \relax only after \begin{document}.
-const texHead = `% \input this file in a document that has \usepackage{booktabs}, or compile it by itself. More than 50 tables
-% in a row need \extrafloats{500} and \maxdeadcycles=1000 too, as below. With a LaTeX older
-% than 2018, letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
+const texHead = `% \input this file in a document that has \usepackage{booktabs}, or compile it by itself. More than 50
+% tables in a row need \extrafloats{500} and \maxdeadcycles=1000 too, as below. With a LaTeX older than 2018,
+% letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
 \expandafter\ifx\csname @nodocument\endcsname\relax
   \let\selfhealend\relax
 \else

@@ -46,7 +46,7 @@ var formats = []format{
 }
 
 // Write renders f into a folder, which is made if it does not exist: the files of the table of formats and, for each
-// suite, those of the table of figures as NAME-SUITE.png, .svg and .pdf. f may be partial: missing cells are shown as a dash.
+// suite, those of the table of figures as NAME-SUITE.png, .svg and .pdf. f may be partial: missing cells are a dash.
 // records are the lines of records.jsonl in any order; with nil the report leaves out margins and everything that needs
 // distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //

@@ -31,8 +31,8 @@ type Test struct {
 	OnlyA      int     `json:"only_a"`     // images that only A gets right
 	OnlyB      int     `json:"only_b"`     // images that only B gets right
 	Difference float64 `json:"difference"` // accuracy of A minus accuracy of B on them, in [−1, 1]
-	// Interval is the difference's score interval (Tango) at the level of the test's step in Holm's correction, 95 % for a
-	// single test. It contains 0 exactly if the difference is not significant.
+	// Interval is the difference's score interval (Tango) at the level of the test's step in Holm's correction, 95 %
+	// for a single test. It contains 0 exactly if the difference is not significant.
 	Interval [2]float64 `json:"interval"`
 	Chance
 }

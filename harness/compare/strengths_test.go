@@ -13,8 +13,8 @@ import (
 // the interval beside each difference leaves out 0 exactly if it is significant. An oblivious line is ranked apart.
 func TestStrengths(t *testing.T) {
 	first := func(n int) string { return strings.Repeat("1", n) + strings.Repeat("0", 40-n) }
-	c, err := Of([]Run{runOf("one", from(0, 40), net("a", first(40), first(30), first(8)), net("b", first(40), first(28),
-		first(20)), under("a", "k", result.Oblivious, first(40), first(39), first(38)))})
+	c, err := Of([]Run{runOf("one", from(0, 40), net("a", first(40), first(30), first(8)),
+		net("b", first(40), first(28), first(20)), under("a", "k", result.Oblivious, first(40), first(39), first(38)))})
 	if err != nil {
 		t.Fatal(err)
 	}

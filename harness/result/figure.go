@@ -25,8 +25,8 @@ const (
 
 // Figures is the table, in a page's order. Reports, the names of a run's files and docs/results.md are made from it.
 var Figures = []Figure{
-	{RadarFigure, "SUITE", "accuracy per attack, undefended and controlled; bars below three axes, and where an attack has several " +
-		"strengths"},
+	{RadarFigure, "SUITE", "accuracy per attack, undefended and controlled; bars below three axes, and where an " +
+		"attack has several strengths"},
 	{CurveFigure, "SUITE", "accuracy against epsilon, where there is data for it ([below](#robustness-curves))"},
 	{SolverFigure, "SUITE", "objective and accuracy against plain passes, where the suite asks for a " +
 		"[solver study](config.md#solver)"},

@@ -288,8 +288,8 @@ func TestSmallLevels(t *testing.T) {
 	}
 }
 
-// The agreeing interval contains 0 exactly if the corrected p is above alpha, and the observed drop always. Where the
-// score test and the exact one agree it is the score interval at the test's level.
+// The agreeing interval contains 0 exactly if the corrected p is above alpha, and the observed drop always. It is the
+// score interval at the test's level if the score test and the exact one agree.
 func TestAgreeing(t *testing.T) {
 	const alpha = 0.05
 	moved := 0

@@ -88,7 +88,8 @@ func (f *latexFlags) add(c flags, others ...string) {
 // report prints a table of a run's results.
 func (f *latexFlags) report(c *cobra.Command, dirs []string) error {
 	if len(dirs) > 1 {
-		return usage("--latex takes the results of one run; merge shards by selfheal report %s … --out DIR first", dirs[0])
+		return usage("--latex takes the results of one run; merge shards first, by selfheal report %s … --out DIR",
+			dirs[0])
 	}
 	file, err := readResults(dirs[0])
 	if err != nil {

@@ -138,7 +138,7 @@ func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
 
 // bars draws a group for each column, with one bar and its whiskers for each defense.
 func (a accuracyPanel) bars(width vg.Length) chart.Plot {
-	each := 1 + int((chart.Small.Width("00")+3)/groupWidth(len(a.s.Columns), width)) // numbers may need more than a group
+	each := 1 + int((chart.Small.Width("00")+3)/groupWidth(len(a.s.Columns), width)) // groups that a number needs
 	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, _ vg.Length) []string {
 		switch {
 		case !a.axes.numbered:
@@ -405,7 +405,8 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
 	for _, one := range all {
 		for _, side := range one.sides {
-			if controlled && !slices.ContainsFunc(f.Legend, func(e chart.Series) bool { return e.Colour == side.index }) {
+			same := func(e chart.Series) bool { return e.Colour == side.index }
+			if controlled && !slices.ContainsFunc(f.Legend, same) {
 				entry := chart.LookOf(side.index).Labelled(side.label, chart.OneColumn-chart.Swatch)
 				entry.Bars = true
 				f.Legend = append(f.Legend, entry)

@@ -124,7 +124,7 @@ func TestEveryKindIsDrawn(t *testing.T) {
 // The first screen compares models over each other or, if there are many, as bars.
 func TestFirstScreen(t *testing.T) {
 	one, _ := everyKind(result.Oblivious)
-	for models, begins := range map[int]string{1: "Bars of accuracy", 3: "Bars of all models", 8: "Bars of all models"} {
+	for models, begins := range map[int]string{1: "Bars of accuracy", 3: "Bars of all", 8: "Bars of all models"} {
 		f := &result.File{Attacks: one.Attacks, Suites: slices.Clone(one.Suites)}
 		f.Suites[0].Models = nil
 		for m := range models {

@@ -165,7 +165,8 @@ func (g Group) StrengthTables() []Table {
 			}) > 1
 			behind := boxes(words.Dash, words.Dash, words.Dash)
 			if b := p.Behind; b != nil {
-				behind = boxes(bold(words.Points(b.Difference, 1), b.Significant), pointRange(b.Interval), pValue(b.Holm))
+				behind = boxes(bold(words.Points(b.Difference, 1), b.Significant), pointRange(b.Interval),
+					pValue(b.Holm))
 			}
 			t.add(entryText(p.Entry, of), rankBox(p.Place, shared), scoreBox(p.Worst), shown(attackers, of.Attacker),
 				behind, shown(runs, of.Run))

@@ -21,8 +21,8 @@ const level = 0.05
 // contrast is a control and what it must beat: the undefended network, or greedy control by the same embeddings.
 type contrast struct{ Control, Against string }
 
-// contrasts pairs each control with the undefended network, and each with a better solver also with greedy control of its
-// layers.
+// contrasts pairs each control with the undefended network, and each with a better solver also with greedy control of
+// its layers.
 func contrasts(s Suite) (out []contrast) {
 	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, cell.None} })
 	for _, c := range s.Controls {

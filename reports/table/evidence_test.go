@@ -98,8 +98,8 @@ func TestEvidence(t *testing.T) {
 	said := strings.ReplaceAll(strings.Join(e.Sentences, "\n"), words.Nbsp, " ")
 	for _, want := range []string{
 		"greedy against the undefended network on the same 10 images, over 2 models: under 2 attacks 9 images gain " +
-			"and 0 lose (p = 0.0234), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no evidence " +
-			"of a difference; an answer costs 3 plain passes instead of 1.",
+			"and 0 lose (p = 0.0234), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no " +
+			"evidence of a difference; an answer costs 3 plain passes instead of 1.",
 		"msa against greedy on the same 10 images, over 2 models: under 2 attacks 1 image gains and 0 lose " +
 			"(p = 1.00), no evidence of a difference; without attack no answer differs; an answer costs 131 plain " +
 			"passes instead of 3.",

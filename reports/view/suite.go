@@ -296,7 +296,7 @@ type note struct {
 type notes []note
 
 // Who names a network and, in a suite with controls, its defense.
-func (s *Suite) Who(model, defense string) []string {
+func (s about) Who(model, defense string) []string {
 	if len(s.Controls) == 0 {
 		return []string{words.Clean(model)}
 	}

@@ -328,8 +328,8 @@ func (s *Suite) summary(r Row) string {
 	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
 	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
 		both := r.Entry(slices.Index(r.Sides[hurt], low))
-		out += "; " + whose + words.If(!s.Plain(), " ("+s.AttackerOf(r.Control).Name+")") + ", " + column.Title() + ", " +
-			say(both)
+		knows := words.If(!s.Plain(), " ("+s.AttackerOf(r.Control).Name+")")
+		out += fmt.Sprintf("; %s%s, %s, %s", whose, knows, column.Title(), say(both))
 	}
 	return out + "."
 }

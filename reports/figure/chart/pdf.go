@@ -249,8 +249,9 @@ func (c *pdfCanvas) document(width, height vg.Length, title string) []byte {
 	out.WriteString("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
 	object("/Type /Catalog /Pages 2 0 R", nil)
 	object("/Type /Pages /Kids [3 0 R] /Count 1", nil)
-	object(fmt.Sprintf("/Type /Page /Parent 2 0 R /MediaBox [0 0 %s %s] /Contents 4 0 R /Resources << /ExtGState << %s>> "+
-		"/XObject << %s>> >>", decimal(width.Points()), decimal(height.Points()), states, images), nil)
+	object(fmt.Sprintf("/Type /Page /Parent 2 0 R /MediaBox [0 0 %s %s] /Contents 4 0 R "+
+		"/Resources << /ExtGState << %s>> /XObject << %s>> >>", decimal(width.Points()), decimal(height.Points()),
+		states, images), nil)
 	object("", c.content.Bytes())
 	object("/Title "+named+">", nil)
 	for _, img := range c.images {
@@ -262,8 +263,8 @@ func (c *pdfCanvas) document(width, height vg.Length, title string) []byte {
 				pixels = append(pixels, k.R, k.G, k.B)
 			}
 		}
-		object(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8",
-			b.Dx(), b.Dy()), pixels)
+		object(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB "+
+			"/BitsPerComponent 8", b.Dx(), b.Dy()), pixels)
 	}
 	for _, g := range c.glyphs {
 		em := g.font.UnitsPerEm()
