@@ -39,6 +39,17 @@ func (g *Group) find() map[string]*Column {
 			}
 		}
 		for _, e := range order {
+			for _, o := range order { // what no attacker made belongs to the lines of every attacker
+				for key, c := range o.found {
+					if col := columnOf(run, c); o.Row == e.Row && !col.adversarial() && e.found[key] == nil {
+						if e.found[key] = c; judged(*c) {
+							col.join(columns, run.Seed)
+						}
+					}
+				}
+			}
+		}
+		for _, e := range order {
 			g.Entries = append(g.Entries, *e)
 		}
 	}

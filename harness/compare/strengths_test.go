@@ -19,6 +19,9 @@ func TestStrengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := c.Groups[0]
+	if len(g.Entries) != 3 {
+		t.Fatalf("%d lines", len(g.Entries))
+	}
 	if len(g.Strengths) != 2 || g.Strengths[0].Epsilon != 0.1 || g.Strengths[1].Epsilon != 0.2 {
 		t.Fatalf("%+v", g.Strengths)
 	}
