@@ -39,9 +39,12 @@ func (g *Group) find() map[string]*Column {
 			}
 		}
 		for _, e := range order {
-			for _, o := range order { // what no attacker made belongs to the lines of every attacker
+			for _, o := range order { // what no attacker made belongs to the lines of every attacker of its suite
 				for key, c := range o.found {
-					if col := columnOf(run, c); o.Row == e.Row && !col.adversarial() && e.found[key] == nil {
+					col, several := columnOf(run, c), slices.ContainsFunc(run.File.Suites, func(s result.Suite) bool {
+						return s.Name == c.Suite && len(s.Modes) > 0
+					})
+					if several && o.Row == e.Row && !col.adversarial() && e.found[key] == nil {
 						if e.found[key] = c; judged(*c) {
 							col.join(columns, run.Seed)
 						}

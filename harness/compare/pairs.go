@@ -27,13 +27,14 @@ type Pair struct {
 
 // Test is McNemar's exact test on the images that two entries have in common.
 type Test struct {
-	Shared     int     `json:"shared"`     // number of images
-	OnlyA      int     `json:"only_a"`     // images that only A gets right
-	OnlyB      int     `json:"only_b"`     // images that only B gets right
-	Difference float64 `json:"difference"` // accuracy of A minus accuracy of B on them, in [−1, 1]
-	// Interval is the difference's score interval (Tango) at the level of the test's step in Holm's correction, 95 %
-	// for a single test. It contains 0 exactly if the difference is not significant.
-	Interval [2]float64 `json:"interval"`
+	Shared     int        `json:"shared"`     // number of images
+	OnlyA      int        `json:"only_a"`     // images that only A gets right
+	OnlyB      int        `json:"only_b"`     // images that only B gets right
+	Difference float64    `json:"difference"` // accuracy of A minus accuracy of B on them, in [−1, 1]
+	Interval   [2]float64 `json:"interval"`   // 95 % interval of the difference (Tango)
+	// Agreeing is the same interval at the level of the test's step in Holm's correction, 95 % for a single test. It
+	// contains 0 exactly if the difference is not significant.
+	Agreeing [2]float64 `json:"interval_holm,omitempty"`
 	Chance
 }
 
@@ -90,8 +91,8 @@ func test(a, b verdicts, family *stats.Family) *Test {
 	if p.N == 0 {
 		return nil
 	}
-	t := &Test{Shared: p.N, OnlyA: p.Lost, OnlyB: p.Won, Difference: p.Drop()}
-	t.test(p, family, func(corrected float64) { t.Interval = p.Agreeing(corrected, Alpha) })
+	t := &Test{Shared: p.N, OnlyA: p.Lost, OnlyB: p.Won, Difference: p.Drop(), Interval: p.Interval(0.95)}
+	t.test(p, family, func(corrected float64) { t.Agreeing = p.Agreeing(corrected, Alpha) })
 	return t
 }
 

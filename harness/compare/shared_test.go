@@ -9,7 +9,9 @@ import (
 // In a suite of several modes the clean images have one cell. Lines of every attacker have it.
 func TestCleanOfEveryMode(t *testing.T) {
 	through := under("a", "k", result.WhiteboxThrough, "1111", "1000")[1:]
-	c, err := Of([]Run{runOf("one", from(0, 4), under("a", "k", result.Oblivious, "1110", "1100"), through)})
+	run := runOf("one", from(0, 4), under("a", "k", result.Oblivious, "1110", "1100"), through)
+	run.File.Suites = []result.Suite{{Name: "s", Modes: []string{result.Oblivious, result.WhiteboxThrough}}}
+	c, err := Of([]Run{run})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestStrengths(t *testing.T) {
 			open = [2]int{2, 2}
 		}
 		if s.Places[1].Rank != 2 || s.Places[1].Open != open || s.Places[2].Rank != 1 ||
-			(b.Interval[0] > 0) != b.Significant || b.Significant != (p <= Alpha) {
+			(b.Agreeing[0] > 0) != b.Significant || b.Significant != (p <= Alpha) {
 			t.Errorf("at %v: %+v", s.Epsilon, s.Places)
 		}
 	}

@@ -165,7 +165,7 @@ func (g Group) StrengthTables() []Table {
 			}) > 1
 			behind := boxes(words.Dash, words.Dash, words.Dash)
 			if b := p.Behind; b != nil {
-				behind = boxes(bold(words.Points(b.Difference, 1), b.Significant), pointRange(b.Interval),
+				behind = boxes(bold(words.Points(b.Difference, 1), b.Significant), pointRange(b.Agreeing),
 					pValue(b.Holm))
 			}
 			t.add(entryText(p.Entry, of), rankBox(p.Place, shared), scoreBox(p.Worst), shown(attackers, of.Attacker),
@@ -385,7 +385,7 @@ func (g Group) pairTable(where string, tested int, of func(compare.Pair) *compar
 		said := boxes("0", words.Dash, words.Dash, words.Dash, cmp.Or(p.Why, words.Dash), words.Dash, words.Dash)
 		if r := of(p); r != nil {
 			said = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant),
-				pointRange(r.Interval), pValue(r.P), pValue(r.Holm))
+				pointRange(r.Agreeing), pValue(r.P), pValue(r.Holm))
 		}
 		t.add(g.Labels[p.A], g.Labels[p.B], said)
 	}
