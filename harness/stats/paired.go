@@ -89,8 +89,8 @@ func (p Paired) Interval(level float64) [2]float64 {
 }
 
 // Agreeing returns a score interval of the drop that agrees with McNemar's exact test: it contains 0 exactly if the
-// test's p, as corrected for a family, is above alpha. The level is 1 − alpha·p/corrected, as in the test's step. An end
-// is moved to 0 or just off it if the asymptotic interval and the exact test differ.
+// test's p, as corrected for a family, is above alpha. The level is 1 − alpha·p/corrected, as in the test's step. An
+// end is moved to 0 or just off it if the asymptotic interval and the exact test differ.
 func (p Paired) Agreeing(corrected, alpha float64) [2]float64 {
 	risk := alpha
 	if one := p.McNemar(); one > 0 && corrected > 0 {
