@@ -103,7 +103,7 @@ func TestBrowserSorts(t *testing.T) {
 	p := testbrowser.Open(t, ctx, pageFile(t, f, records(f)))
 
 	// The white-box suite's table: two models under two controls, some cells missing. None is
-	// "baseline / controlled" and sorts by the controlled number.
+	// "undefended / controlled" and sorts by the controlled number.
 	const table = "#suite--white-box table"
 	const head = table + " thead th:nth-child(3)"
 	order := p.Column(table, 2)
@@ -277,6 +277,20 @@ func TestBrowserBig(t *testing.T) {
 		t.Errorf("the count says %q of %d rows", said, len(got))
 	}
 	p.Check(1280)
+
+	// On a phone everything that explains the results is folded, which leaves at most ten screens; a link unfolds it.
+	p.Size(390, 844)
+	p.Do(chromedp.Reload())
+	const tall = "document.documentElement.scrollHeight"
+	if height := testbrowser.Eval[float64](p, tall); height > 10*844 {
+		t.Errorf("on a phone the page has %.1f screens", height/844)
+	}
+	before := testbrowser.Eval[float64](p, tall)
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = 'reading-gallery'"))
+	p.Do(chromedp.Evaluate[chromedp.Void]("new Promise(r => setTimeout(r, 100))"))
+	if height := testbrowser.Eval[float64](p, tall); height <= before {
+		t.Errorf("a link into a folded part leaves the page at %v pixels", height)
+	}
 	p.Quiet()
 }
 

@@ -16,8 +16,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into a folder, as [Write] renders a report: compare.json, compare.md, compare.html
-// (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
+// WriteCompare renders a comparison into a folder, as [Write] renders a report: compare.json, compare.md, compare.tex,
+// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png, .svg and .pdf.
 func WriteCompare(to atomicfile.Output, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(to.Dir)
@@ -42,6 +42,10 @@ func comparisonFiles(c table.Comparison) []file {
 	files := []file{
 		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison) }},
 		{"compare.md", func(w io.Writer) error { return markdownForm.compared(w, c, true) }},
+		{"compare.tex", func(w io.Writer) error {
+			_, err := io.WriteString(w, texDocument(comparedTeX(c)))
+			return err
+		}},
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
 	for _, g := range c.Groups {
@@ -56,9 +60,33 @@ func comparisonFiles(c table.Comparison) []file {
 	return files
 }
 
+// comparedTeX lists a comparison's tables for LaTeX.
+func comparedTeX(c table.Comparison) (all []texTable) {
+	for _, g := range c.Groups {
+		add := func(label string, t table.Table) {
+			all = append(all, texTable{g.Slug + "-" + label, texForm{}, t, g.Heading() + ". "})
+		}
+		add("rank", g.RankTable())
+		for _, t := range g.StrengthTables() {
+			add(t.Label, t)
+		}
+		for i, t := range g.PairTables() {
+			add([]string{"pairs", "clean"}[i], t)
+		}
+		for i, t := range g.HistoryTables() {
+			add(fmt.Sprint("history-", i+1), t)
+		}
+		add("corruptions", g.CorruptionTable())
+	}
+	return all
+}
+
 func compareFiles(dir string) (found []string, err error) {
-	for _, pattern := range []string{"compare.json", "compare.md", "compare.html", "compare-scatter-*.png",
-		"compare-scatter-*.svg", "compare-history-*.png", "compare-history-*.svg"} {
+	patterns := []string{"compare.json", "compare.md", "compare.tex", "compare.html"}
+	for _, figure := range []string{"compare-scatter-*", "compare-history-*"} {
+		patterns = append(patterns, figure+".png", figure+".svg", figure+".pdf")
+	}
+	for _, pattern := range patterns {
 		names, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, fmt.Errorf("reports: %s: %w", dir, err)
@@ -86,7 +114,8 @@ func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	}
 	for _, g := range c.Groups {
 		fmt.Fprintf(&sb, "\n%s\n\n%s\n", f.heading(2, f.escape(g.Heading())), f.escape(g.Ranking()))
-		tables := append([]table.Table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...)
+		tables := slices.Concat([]table.Table{g.RankTable()}, g.StrengthTables(), []table.Table{g.MatrixTable()},
+			g.HistoryTables())
 		tables = append(tables, g.CorruptionTable())
 		if all || len(g.Pairs) <= 10 {
 			tables = append(tables, g.PairTables()...)

@@ -273,7 +273,8 @@ func pixels(t *testing.T, file string) (colours map[color.RGBA]bool, wide int) {
 	return colours, img.Bounds().Dx()
 }
 
-// Every PNG is as wide as one or two columns at 300 dpi, which it says, and shows paper, baseline and control.
+// Every PNG is as wide as one or two columns at 300 dpi, which it says, and shows paper and the colours of the
+// undefended network and a control.
 func TestPNG(t *testing.T) {
 	t.Parallel()
 	// In these suites only the undefended network was attacked.
@@ -294,7 +295,7 @@ func TestPNG(t *testing.T) {
 		}
 		if !colours[paper] || !colours[baseline] && !strings.HasPrefix(name, "control-") || // only controls have traces
 			!colours[control] && !slices.Contains(attackedOnce, name) {
-			t.Errorf("%s lacks paper, the baseline's colour or the control's", name)
+			t.Errorf("%s lacks paper, the undefended network's colour or the control's", name)
 		}
 	}
 }
@@ -314,9 +315,10 @@ func TestMarkersAreFew(t *testing.T) {
 		}
 	}
 	radar := drawn(t, arranged(f, nil))["radar-s.svg"]
-	// The baseline has its clean corner and the middle, the control five corners, both the legend's and the table's.
+	// The undefended network has its clean corner and the middle, the control five corners, both the legend's and the
+	// table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
-		t.Errorf("the baseline has %d markers, the control %d", a, b)
+		t.Errorf("the undefended network has %d markers, the control %d", a, b)
 	}
 }
 
@@ -344,7 +346,7 @@ func TestOverview(t *testing.T) {
 			"m03, pca: Clean 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
 		{"six", view.Of(several(6, 2)), []string{radar + "undefended", radar + "controlled: pca"}, "m05, pca"},
 		{"four, without axes enough", view.Of(several(4, 1)), []string{bars}, ""},
-		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, controlled: pca: 86.0"},
+		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, undefended: 83.0"},
 		{"of two suites", view.Of(two), []string{bars}, "m00 · another, undefended: 90.0, clean 95.0."},
 		{"thirty", view.Of(several(30, 1)), []string{bars}, "the first 24 of 30"},
 		{"none", view.Of(&result.File{}), nil, ""},

@@ -305,7 +305,7 @@ func several(models, attacks int) *result.File {
 	var correct [][][]int
 	for a := range attacks {
 		s.Attacks = append(s.Attacks, fmt.Sprint("a", a))
-		all = append(all, attacked{s.Attacks[a], "linf", "", float64(a+1) / 255})
+		all = append(all, attacked{s.Attacks[a], "linf", "", float64(a+1) / 255}) // each of a kind of its own
 	}
 	for m := range models {
 		s.Models = append(s.Models, fmt.Sprintf("m%02d", m))

@@ -77,11 +77,12 @@ func policy() string {
 }
 
 type galleryView struct {
-	Slug   string // of the suite
-	Healed bool   // some images were selected by the control's effect
-	Seeds  bool   // the suite has several
-	Notes  []string
-	Cases  []galleryCard
+	Slug       string // of the suite
+	Healed     bool   // some images were selected by the control's effect
+	Seeds      bool   // the suite has several
+	Controlled bool
+	Notes      []string
+	Cases      []galleryCard
 }
 
 // galleryCard shows one image: how it was attacked and controlled, and the answers.
@@ -113,7 +114,7 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
-	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1, Controlled: len(s.Controls) > 0}
 	for _, c := range g.Cases {
 		of := words.Column{Column: c.Column}
 		if s.Mode == result.Transfer { // each network's own images are in the gallery
@@ -153,6 +154,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data))
 	}
 	answer := func(who string, a result.GalleryAnswer) galleryAnswer {
+		who = words.If(len(s.Controls) > 0, who) // the only one there is needs no name
 		return galleryAnswer{who, classOf(a.Class, a.Name), words.Signed(a.Margin), a.Class == c.Label}
 	}
 	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
@@ -170,7 +172,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		before = append(before, answer("controlled", c.Controlled.Clean))
 	}
 	out := galleryCard{Heading: kindNames[c.Kind] + ": " + image + ", " + name,
-		Facts: who + " · " + col.Title() + " · " + s.AttackerOf(c.Defense).Name, Trace: course,
+		Facts: who + " · " + col.Title() + words.If(!s.Plain(), " · "+s.AttackerOf(c.Defense).Name), Trace: course,
 		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= 64,
 		Pictures: []galleryPicture{
 			{"Clean", first + " as it is, labelled " + name, "", source(p.Clean), before},

@@ -2,229 +2,144 @@ package reports
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
-	"selfheal/harness/cell"
+	"selfheal/harness/compare"
+	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/table"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
-// texHead lets tables.tex be compiled by itself and also be read with \input by a document: \@nodocument is \relax only
-// after \begin{document}.
-const texHead = `% \input this file in a document, or compile it by itself. It needs no package; with a LaTeX older
-% than 2018, letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
+// texHead lets a file of tables be compiled by itself and also be read with \input by a document: \@nodocument is
+// \relax only after \begin{document}.
+const texHead = `% \input this file in a document that has \usepackage{booktabs}, or compile it by itself. More than 50
+% tables in a row need \extrafloats{500} and \maxdeadcycles=1000 too, as below. With a LaTeX older than 2018,
+% letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
 \expandafter\ifx\csname @nodocument\endcsname\relax
   \let\selfhealend\relax
 \else
   \documentclass{article}
+  \usepackage{booktabs}
+  \maxdeadcycles=1000 \extrafloats{500}
   \oddsidemargin=-10mm \textwidth=180mm \topmargin=-20mm \textheight=250mm
   \begin{document}
   \def\selfhealend{\end{document}}
 \fi
 `
 
-// texPages cuts a table into parts that fit a page. The last part has the footnotes.
-func texPages(t table.Table) (out []table.Table) {
-	const rows, columns = 40, 6
-	for first := t.Lead; first < len(t.Head); first += columns {
-		last := min(first+columns, len(t.Head))
-		for chunk := range slices.Chunk(t.Rows, rows) {
-			part := t
-			part.Notes = nil
-			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
-			shown := func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) }
-			part.Rows = lists.Map(chunk, shown)
-			for i := range t.Lead { // a page repeats its headings in full
-				part.Rows[0][i].Repeat = false
-			}
-			if len(out) > 0 {
-				part.Caption += " (continued)"
-			}
-			out = append(out, part)
-		}
-	}
-	if len(out) > 0 {
-		out[len(out)-1].Notes = t.Notes
-	}
-	return out
+// texTable is a table of a LaTeX file. Its label is tab:NAME-1, and so on if it is longer than a page.
+type texTable struct {
+	name   string
+	form   texForm
+	of     table.Table
+	before string // of the caption
 }
 
-func renderLaTeX(v page) string {
+// write writes the table, with the caption and the label if they are not empty.
+func (t texTable) write(sb *strings.Builder, caption, label string) {
+	for i, part := range texPages(t.of) {
+		said, name := texEscape(t.before+part.Caption), fmt.Sprintf("tab:%s-%d", t.name, i+1)
+		if caption != "" {
+			said = caption
+		}
+		if label != "" {
+			name = label + words.If(i > 0, fmt.Sprintf("-%d", i+1))
+		}
+		t.form.table(sb, part, said, name)
+	}
+}
+
+// texDocument writes tables as a document.
+func texDocument(all []texTable) string {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	add := func(label string, form texForm, t table.Table, before, after string) {
-		for i, part := range texPages(t) {
-			form.table(&sb, part, before+part.Caption+after, fmt.Sprintf("%s-%d", label, i+1))
-		}
+	for _, t := range all {
+		t.write(&sb, "", "")
 	}
-	add("knowledge", texForm{}, v.KnowledgeTable(), "", "")
-	for _, s := range v.Suites { // a table on a page of its own names its suite, and says what its attacker knows
-		before, after := fmt.Sprintf("%s (%s). ", s.Heading(), s.Sample()), ""
-		if made := s.Made(); made != "" {
-			after = " (" + made + ")"
-		}
-		accuracies, form := paperForm(s, s.AccuracyTable())
-		add(s.Slug+"-accuracy", form, accuracies, before, after)
-		plain := func(label string, t table.Table) { add(s.Slug+"-"+label, texForm{}, t, before, after) }
-		plain("evidence", s.EvidenceTable())
-		plain("pairs", s.PairTable())
-		plain("published", s.ComparisonTable())
-		for _, t := range s.CellTables(table.LaTeX) {
-			plain(t.Label, t)
-		}
-		for late, label := range []string{"certified", "corruptions"} {
-			for i, t := range s.SetTables(late == 1) {
-				plain(fmt.Sprint(label, i+1), t)
-			}
-		}
-	}
-	if len(v.Suites) == 0 {
+	if len(all) == 0 {
 		sb.WriteString("No results.\n")
 	}
 	return sb.String() + "\\selfhealend\n"
 }
 
-// texForm says how to set a table: the zero value is for the reports' own tables.
-type texForm struct {
-	strengths string // a line above the heads with every attack's strength; "" for none
-	ruled     bool   // a line below every row, and entries that begin below their heads
-}
+// TeXChoice names a table by the end of its label, such as accuracy or SUITE-evidence, and gives it another caption and
+// label, in LaTeX; "" keeps them.
+type TeXChoice struct{ Table, Caption, Label string }
 
-// paperForm sets a table of accuracies like the paper's: the attacks' strengths stand once above short heads. If a norm
-// has several strengths, or two attacks would have the same head, each head gives its own strength instead.
-func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
-	form := texForm{ruled: true}
-	strength := map[string]string{}
-	var said, short []string
-	for _, c := range s.Columns {
-		head := c.Short()
-		if c.Attack != cell.None {
-			if c.Norm == "" || c.Epsilon == 0 {
-				return t, form
-			}
-			norm, e := words.NormName(c.Norm), c.Epsilon.String()
-			head += " (" + norm + ")"
-			if strength[norm] == "" {
-				said = append(said, norm+": ε = "+e)
-				strength[norm] = e
-			}
-			if strength[norm] != e {
-				return t, form
-			}
-		}
-		if slices.Contains(short, head) {
-			return t, form
-		}
-		short = append(short, head)
+// from returns the table that it names.
+func (c TeXChoice) from(all []texTable) (string, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(t texTable) bool { return len(t.of.Rows) == 0 })
+	found := lists.Only(all, func(t texTable) bool { return t.name == c.Table })
+	if len(found) == 0 {
+		found = lists.Only(all, func(t texTable) bool { return strings.HasSuffix(t.name, "-"+c.Table) })
 	}
-	if len(said) == 0 || len(short) != len(t.Head)-t.Lead {
-		return t, form
+	names := func(of []texTable) string {
+		return words.Some(lists.Map(of, func(t texTable) string { return t.name }))
 	}
-	t.Head = slices.Concat(t.Head[:t.Lead], short)
-	form.strengths = strings.Join(said, ", ")
-	return t, form
-}
-
-// longName is the largest number of letters in a name or a heading that is not broken.
-const longName = 26
-
-// texSize returns the type size for a table with so many columns, and the length of the longest name that is not
-// broken.
-func texSize(columns int) (size string, name int) {
 	switch {
-	case columns > 8:
-		return "scriptsize\n\\tabcolsep=2pt", 16
-	case columns > 6:
-		return "scriptsize\n\\tabcolsep=3pt", 19
+	case len(all) == 0:
+		return "", fmt.Errorf("there is no table yet")
+	case len(found) == 0:
+		return "", fmt.Errorf("there is no table %s; there are %s", words.Clean(c.Table), names(all))
+	case len(found) > 1:
+		return "", fmt.Errorf("several tables are called %s: choose one of %s", words.Clean(c.Table), names(found))
 	}
-	return "small", longName
+	var sb strings.Builder
+	found[0].write(&sb, c.Caption, c.Label)
+	return strings.TrimPrefix(words.Printable(sb.String()), "\n"), nil
 }
 
-func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string) {
-	spec, long := "", make([]bool, len(t.Head))
-	size, most := texSize(len(t.Head))
-	for i := range t.Head {
-		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
-			func(r []table.Box) bool { return utf8.RuneCountInString(r[i].Plain()) > most })
-		switch {
-		case long[i]:
-			spec += fmt.Sprintf("p{%dmm}", most*4/3)
-		case f.ruled || t.Words(i):
-			spec += "l"
-		default:
-			spec += "r"
+// LaTeX returns one table of a report as [Write] writes it to tables.tex.
+func LaTeX(f *result.File, records iter.Seq[result.Record], c TeXChoice) (string, error) {
+	v := view.Of(f)
+	v.AddMargins(records)
+	return c.from(newPage(v, nil).texTables())
+}
+
+// CompareLaTeX returns one table of a comparison as [WriteCompare] writes it to compare.tex.
+func CompareLaTeX(of *compare.Comparison, c TeXChoice) (string, error) {
+	return c.from(comparedTeX(table.OfComparison(of)))
+}
+
+func (v page) texTables() (all []texTable) {
+	all = append(all, texTable{name: "knowledge", of: v.KnowledgeTable()})
+	for _, s := range v.Suites { // a table on a page of its own names its suite, and says what its attacker knows
+		before := fmt.Sprintf("%s (%s). ", s.Heading(), s.Sample())
+		add := func(label string, t table.Table) {
+			all = append(all, texTable{s.Slug + "-" + label, texForm{}, t, before})
 		}
-		if i == t.Lead-1 {
-			spec += "|"
+		add("accuracy", s.AccuracyTable())
+		last := &all[len(all)-1]
+		last.of, last.form = paperForm(s, last.of)
+		if made := s.Made(); made != "" {
+			last.of.Notes = append([]table.Footnote{{Text: words.Heading(made) + "."}}, last.of.Notes...)
 		}
-	}
-	fmt.Fprintf(sb,
-		"\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n"+
-			"\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
-		size, texEscape(caption), label, spec)
-	if f.strengths != "" {
-		fmt.Fprintf(sb, "\\multicolumn{%d}{c}{%s} \\\\\n\\hline\n", len(t.Head), texEscape(f.strengths))
-	}
-	line := make([]string, len(t.Head))
-	for i, h := range t.Head {
-		line[i] = texHeading(h, f.strengths != "" || t.Words(i))
-	}
-	sb.WriteString(strings.Join(line, " & ") + " \\\\\n\\hline\n")
-	for i, r := range t.Rows {
-		for j, b := range r {
-			line[j] = b.Written(func(s table.Span) string { return texSpan(s, long[j]) })
-			if long[j] && !b.Repeat { // never the last column, whose \\\\ this would change
-				line[j] = "\\raggedright " + line[j]
+		add("intervals", s.IntervalTable())
+		add("evidence", s.EvidenceTable())
+		add("pairs", s.PairTable())
+		add("published", s.ComparisonTable())
+		for _, t := range s.CellTables(table.LaTeX) {
+			add(t.Label, t)
+		}
+		for late, label := range []string{"certified", "corruptions"} {
+			for i, t := range s.SetTables(late == 1) {
+				add(fmt.Sprint(label, i+1), t)
 			}
 		}
-		sb.WriteString(strings.Join(line, " & ") + " \\\\\n")
-		if f.ruled && i < len(t.Rows)-1 {
-			sb.WriteString("\\hline\n")
-		}
 	}
-	sb.WriteString("\\hline\n\\end{tabular}\n")
-	for _, n := range t.Notes {
-		sb.WriteString("\n\\par\\raggedright\\footnotesize")
-		if n.Mark != "" {
-			fmt.Fprintf(sb, "\\textsuperscript{%s}", texEscape(n.Mark))
-		}
-		sb.WriteString(" " + texEscape(n.Text) + "\n")
-	}
-	sb.WriteString("\\end{table}\n")
+	return all
 }
 
-// texHeading breaks the heading of a column of numbers at its last space, and a long one wherever a name may be broken.
-func texHeading(h string, words bool) string {
-	if utf8.RuneCountInString(h) > longName {
-		return `\parbox[b]{24mm}{\raggedright\strut ` + texBreaks.Replace(texEscape(h)) + `\strut}`
+func renderLaTeX(v page) string {
+	if len(v.Suites) == 0 {
+		return texDocument(nil)
 	}
-	cut := strings.LastIndex(h, " ")
-	if words || cut < 0 {
-		return texEscape(h)
-	}
-	return `\shortstack[r]{\strut ` + texEscape(h[:cut]) + `\\` + texEscape(h[cut+1:]) + "}"
-}
-
-// texBreaks allows a line break after the characters that join the parts of a name.
-var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".",
-	`.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
-
-func texSpan(s table.Span, breaks bool) string {
-	out := texEscape(s.Text)
-	if breaks {
-		out = texBreaks.Replace(out)
-	}
-	if s.Bold {
-		out = `\textbf{` + out + "}"
-	}
-	if s.Mark != "" {
-		out += `\textsuperscript{` + texEscape(s.Mark) + "}"
-	}
-	return out
+	return texDocument(v.texTables())
 }
 
 // texEscaper escapes TeX's special characters and the signs in our own texts. An empty group keeps a name's dashes,

@@ -46,7 +46,7 @@ var formats = []format{
 }
 
 // Write renders f into a folder, which is made if it does not exist: the files of the table of formats and, for each
-// suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: missing cells are shown as a dash.
+// suite, those of the table of figures as NAME-SUITE.png, .svg and .pdf. f may be partial: missing cells are a dash.
 // records are the lines of records.jsonl in any order; with nil the report leaves out margins and everything that needs
 // distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //
@@ -104,7 +104,7 @@ type file struct {
 }
 
 func pictures(name string, s chart.Sheet) []file {
-	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
+	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}, {name + ".pdf", s.WritePDF}}
 }
 
 // writeFiles renders all files. It writes them only if all are rendered and may all be written.
@@ -114,7 +114,7 @@ func writeFiles(to atomicfile.Output, files []file) error {
 		if err := f.render(&contents[i]); err != nil {
 			return fmt.Errorf("reports: rendering %s: %w", f.name, err)
 		}
-		if filepath.Ext(f.name) != ".png" { // a file of results may contain any text
+		if ext := filepath.Ext(f.name); ext != ".png" && ext != ".pdf" { // a file of results may contain any text
 			text := words.Printable(contents[i].String())
 			contents[i].Reset()
 			contents[i].WriteString(text)

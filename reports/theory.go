@@ -29,7 +29,7 @@ func NewTheory(version string, r *theory.Result) *Theory {
 }
 
 // WriteTheory writes into a folder, as [Write] writes a report: theory.html (one file, figures inside, nothing
-// fetched), theory.md, theory.json and for each figure theory-SLUG.png and .svg.
+// fetched), theory.md, theory.json and for each figure theory-SLUG.png, .svg and .pdf.
 func WriteTheory(to atomicfile.Output, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")

@@ -24,7 +24,7 @@ func TestTheoryGolden(t *testing.T) {
 			t.Errorf("%s differs between two runs", name)
 		}
 	}
-	if len(files) != 3+2*2 {
+	if len(files) != 3+2*3 {
 		t.Errorf("%d files", len(files))
 	}
 	for _, name := range []string{"theory.md", "theory.html", "theory.json"} {

@@ -27,7 +27,7 @@ type Column struct {
 	Recipe  string       `json:"recipe"`
 	// Settings are version, parameters and components, if the results have them.
 	Settings map[string]any `json:"settings,omitempty"`
-	// Apart says how the column differs from others of its kind, norm and epsilon; empty if there are no others.
+	// Apart says how the column differs from others of its kind, recipe, norm and epsilon; empty if there are none.
 	Apart   string   `json:"apart"`
 	Seeds   []uint64 `json:"seeds"`   // of its cells, each once
 	Entries int      `json:"entries"` // number of entries with a cell in it
@@ -130,7 +130,7 @@ func compareColumns(a, b Column) int {
 		cmp.Compare(a.Epsilon, b.Epsilon), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
 }
 
-// tellApart writes how columns of one kind, norm and epsilon differ.
+// tellApart writes how columns of one kind, recipe, norm and epsilon differ.
 func tellApart(columns []Column) {
 	for i := range columns {
 		c := &columns[i]
@@ -139,8 +139,8 @@ func tellApart(columns []Column) {
 		}
 		mine, differ, words := c.said(), map[string]bool{}, []string(nil)
 		for _, o := range columns {
-			if o.Kind == c.Kind && o.Variant == c.Variant && value(o.Norm) == value(c.Norm) &&
-				o.Epsilon == c.Epsilon {
+			if o.Kind == c.Kind && o.recipe() == c.recipe() && o.Variant == c.Variant &&
+				value(o.Norm) == value(c.Norm) && o.Epsilon == c.Epsilon {
 				theirs := o.said()
 				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
 					if theirs[key] != mine[key] {
@@ -158,6 +158,12 @@ func tellApart(columns []Column) {
 		}
 		c.Apart = strings.Join(words, ", ")
 	}
+}
+
+// recipe returns the recipe's name, without its version.
+func (c Column) recipe() string {
+	name, _, _ := strings.Cut(c.Recipe, "/")
+	return name
 }
 
 // said returns a column's settings as text.

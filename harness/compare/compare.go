@@ -59,6 +59,8 @@ type Group struct {
 	Entries  []Entry  `json:"entries"` // by rank, then entries without rank
 	Pairs    []Pair   `json:"pairs"`
 	History  []Series `json:"history"`
+	// Strengths rank the entries at each norm and epsilon; absent if the attacks have only one.
+	Strengths []Strength `json:"strengths,omitempty"`
 
 	Tested int `json:"-"` // number of pairs under attack, for which their p-values are corrected
 	Steps  int `json:"-"` // number of steps of histories, likewise
@@ -73,17 +75,22 @@ type Entry struct {
 	Attacker string `json:"attacker"`         // the suite's mode; whitebox for an undefended network
 	SHA256   string `json:"sha256,omitempty"` // of the model's file
 	N        int    `json:"n"`
-	// Rank counts from 1 and is the same for equals; 0 for none. Entries whose attacker did not know the control have
-	// a ranking of their own.
-	Rank int `json:"rank"`
-	// Open are the best and the worst rank that the tests leave open; 0 for an entry without a rank.
-	Open     [2]int `json:"open"`
+	Place
 	Unranked string `json:"unranked,omitempty"` // why it has no rank
-	Worst    *Score `json:"worst,omitempty"`    // score of the ranking; absent without a rank
 	Cells    []Cell `json:"cells"`              // one for each column
 
 	set   *set
 	found map[string]*result.Cell // by the column's key
+}
+
+// Place is an entry's place in a ranking.
+type Place struct {
+	// Rank counts from 1 and is the same for equals; 0 for none. Entries whose attacker did not know the control have
+	// a ranking of their own.
+	Rank int `json:"rank"`
+	// Open are the best and the worst rank that the tests leave open; 0 for an entry without a rank.
+	Open  [2]int `json:"open"`
+	Worst *Score `json:"worst,omitempty"` // score of the ranking; absent without a rank
 }
 
 // Cell is an entry's result in one column.
@@ -157,6 +164,7 @@ func (g *Group) fill() error {
 	g.test()
 	g.rank()
 	g.follow()
+	g.strengths()
 	return nil
 }
 

@@ -35,7 +35,7 @@ func sign(a, b []int, corruptions int, family *stats.Family) *Sign {
 	}
 	t.Shared, t.MoreA, t.MoreB = p.N, p.Lost, p.Won
 	t.Difference /= float64(p.N * corruptions)
-	t.test(p, family) // the binomial test that verdicts have
+	t.test(p, family, func(float64) {}) // the binomial test that verdicts have
 	return t
 }
 

@@ -39,6 +39,20 @@ func (g *Group) find() map[string]*Column {
 			}
 		}
 		for _, e := range order {
+			for _, o := range order { // what no attacker made belongs to the lines of every attacker of its suite
+				for key, c := range o.found {
+					col, several := columnOf(run, c), slices.ContainsFunc(run.File.Suites, func(s result.Suite) bool {
+						return s.Name == c.Suite && len(s.Modes) > 0
+					})
+					if several && o.Row == e.Row && !col.adversarial() && e.found[key] == nil {
+						if e.found[key] = c; judged(*c) {
+							col.join(columns, run.Seed)
+						}
+					}
+				}
+			}
+		}
+		for _, e := range order {
 			g.Entries = append(g.Entries, *e)
 		}
 	}
@@ -94,12 +108,22 @@ func (e *Entry) right(image int, columns []int) bool {
 	return !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[image] != '1' })
 }
 
+// count returns the number of images that an entry is right on under every one of some columns.
+func (e *Entry) count(columns []int) (right int) {
+	for k := range e.N {
+		if e.right(k, columns) {
+			right++
+		}
+	}
+	return right
+}
+
 // order ranks by the fraction of images that are right under every chosen column, then by clean accuracy, then by
 // name.
 func (g *Group) order() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
-		e, lacks, right := &g.Entries[i], 0, 0
+		e, lacks := &g.Entries[i], 0
 		for _, c := range g.RankedBy {
 			if e.Cells[c].Score == nil {
 				lacks++
@@ -109,12 +133,8 @@ func (g *Group) order() {
 			e.Unranked = fmt.Sprintf("it lacks %d of the %d columns that the ranking is by", lacks, len(g.RankedBy))
 			continue
 		}
-		for k := range e.N {
-			if e.right(k, g.RankedBy) {
-				right++
-			}
-		}
-		e.Worst, e.Rank, e.Open = score(e.N, right), 1, [2]int{1, 1}
+		right := e.count(g.RankedBy)
+		e.Place = Place{1, [2]int{1, 1}, score(e.N, right)}
 	}
 	accuracy := func(s *Score) float64 {
 		if s == nil {
@@ -148,8 +168,12 @@ func (g *Group) order() {
 // apart reports whether attacks rank an entry whose attacker did not know the control: its accuracy is not an upper
 // bound.
 func (g *Group) apart(e *Entry) bool {
-	unaware := e.Attacker == result.Oblivious || e.Attacker == result.Transfer
-	return unaware && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
+	return e.unaware() && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
+}
+
+// unaware reports whether the attacker did not know the control.
+func (e *Entry) unaware() bool {
+	return e.Attacker == result.Oblivious || e.Attacker == result.Transfer
 }
 
 // Rivals reports whether two entries are ranked together.
@@ -165,19 +189,24 @@ func (g *Group) rankedBy() []int {
 				by = append(by, i)
 			}
 		}
-		if by == nil {
-			continue
+		if by != nil {
+			return g.shared(by)
 		}
-		best := slices.MinFunc(by, func(a, b int) int {
-			return cmp.Or(g.Columns[b].Entries-g.Columns[a].Entries, cmp.Compare(g.mean(a), g.mean(b)))
-		})
-		return slices.DeleteFunc(by, func(i int) bool {
-			return slices.ContainsFunc(g.Entries, func(e Entry) bool {
-				return e.Cells[best].Score != nil && e.Cells[i].Score == nil
-			})
-		})
 	}
 	return []int{}
+}
+
+// shared returns, of some columns, those that every entry has which has the most common one or, of several such, the
+// hardest.
+func (g *Group) shared(by []int) []int {
+	best := slices.MinFunc(by, func(a, b int) int {
+		return cmp.Or(g.Columns[b].Entries-g.Columns[a].Entries, cmp.Compare(g.mean(a), g.mean(b)))
+	})
+	return slices.DeleteFunc(by, func(i int) bool {
+		return slices.ContainsFunc(g.Entries, func(e Entry) bool {
+			return e.Cells[best].Score != nil && e.Cells[i].Score == nil
+		})
+	})
 }
 
 func (g *Group) mean(column int) (mean float64) {

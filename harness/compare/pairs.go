@@ -32,6 +32,9 @@ type Test struct {
 	OnlyB      int        `json:"only_b"`     // images that only B gets right
 	Difference float64    `json:"difference"` // accuracy of A minus accuracy of B on them, in [−1, 1]
 	Interval   [2]float64 `json:"interval"`   // 95 % interval of the difference (Tango)
+	// Agreeing is the same interval at the level of the test's step in Holm's correction, 95 % for a single test. It
+	// contains 0 exactly if the difference is not significant.
+	Agreeing [2]float64 `json:"interval_holm,omitempty"`
 	Chance
 }
 
@@ -73,9 +76,13 @@ type Step struct {
 	Test *Test `json:"test,omitempty"` // absent if the two have no image in common
 }
 
-func (c *Chance) test(counts stats.Paired, family *stats.Family) {
+// test tests counts in a family. done is called with the corrected p.
+func (c *Chance) test(counts stats.Paired, family *stats.Family, done func(corrected float64)) {
 	c.P = counts.McNemar()
-	family.Add(c.P, func(p float64) { c.Holm, c.Significant = p, p <= Alpha })
+	family.Add(c.P, func(p float64) {
+		c.Holm, c.Significant = p, p <= Alpha
+		done(p)
+	})
 }
 
 // test compares the verdicts of two entries. It returns nil if they have no image in common.
@@ -85,7 +92,7 @@ func test(a, b verdicts, family *stats.Family) *Test {
 		return nil
 	}
 	t := &Test{Shared: p.N, OnlyA: p.Lost, OnlyB: p.Won, Difference: p.Drop(), Interval: p.Interval(0.95)}
-	t.test(p, family)
+	t.test(p, family, func(corrected float64) { t.Agreeing = p.Agreeing(corrected, Alpha) })
 	return t
 }
 
@@ -123,22 +130,26 @@ func (g *Group) test() {
 func (g *Group) rank() {
 	for _, p := range g.Pairs {
 		a, b := &g.Entries[p.A], &g.Entries[p.B]
-		if a.Worst == nil || b.Worst == nil || !g.Rivals(a, b) {
-			continue
+		if a.Worst != nil && b.Worst != nil && g.Rivals(a, b) {
+			a.Place.above(&b.Place, p.Robust)
 		}
-		if a.Worst.Accuracy > b.Worst.Accuracy { // otherwise they have the same rank
-			b.Rank++
-		}
-		if t := p.Robust; t == nil || !t.Significant {
-			a.Open[1]++
-		} else {
-			if t.Difference < 0 { // on the images in common the order is reversed
-				a, b = b, a
-			}
-			b.Open[0]++
-		}
-		b.Open[1]++
 	}
+}
+
+// above updates two places of a ranking, of which the other has no higher score, by their test.
+func (a *Place) above(b *Place, t *Test) {
+	if a.Worst.Accuracy > b.Worst.Accuracy { // otherwise they have the same rank
+		b.Rank++
+	}
+	if t == nil || !t.Significant {
+		a.Open[1]++
+	} else {
+		if t.Difference < 0 { // on the images in common the order is reversed
+			a, b = b, a
+		}
+		b.Open[0]++
+	}
+	b.Open[1]++
 }
 
 // cached remembers the results of a function of an entry and columns.

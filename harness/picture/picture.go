@@ -40,9 +40,10 @@ func Saved(dir string, to atomicfile.Output) (n, exact int, err error) {
 			return n, exact, fmt.Errorf("%s/adversarial/%s: %w", dir, a.File, err)
 		}
 		images := saved.Images[a.Dataset]
-		if len(shape) != 4 || shape[0] != len(images) || shape[1] != 1 && shape[1] != 3 || shape[2] == 1 && shape[1] == 1 {
-			return n, exact, fmt.Errorf("%s/adversarial/%s: arrays of the shape %v are no pictures of the %d images of %s",
-				dir, a.File, shape, len(images), a.Dataset)
+		fits := len(shape) == 4 && shape[0] == len(images)
+		if !fits || shape[1] != 1 && shape[1] != 3 || shape[1] == 1 && shape[2] == 1 {
+			return n, exact, fmt.Errorf("%s/adversarial/%s: an array of the shape %v has no pictures of the %d images "+
+				"of %s", dir, a.File, shape, len(images), a.Dataset)
 		}
 		s := attacks.Shape{C: shape[1], H: shape[2], W: shape[3]}
 		for i, im := range images {

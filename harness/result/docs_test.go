@@ -77,7 +77,7 @@ func TestModesTable(t *testing.T) {
 func TestFiguresTable(t *testing.T) {
 	b := "| figure | what |\n|---|---|\n"
 	for _, f := range Figures {
-		b += fmt.Sprintf("| `%s-%s.png`, `.svg` | %s |\n", f.Name, f.Of, f.Shows)
+		b += fmt.Sprintf("| `%s-%s.png`, `.svg`, `.pdf` | %s |\n", f.Name, f.Of, f.Shows)
 	}
 	generated(t, "../../docs/results.md", "<!-- figures, from harness/result/figure.go -->\n",
 		"<!-- end of figures -->\n", b)

@@ -1,6 +1,6 @@
 package result
 
-// Figure is a row of the table of figures. Its files are NAME-OF.png and NAME-OF.svg.
+// Figure is a row of the table of figures. Its files are NAME-OF.png, .svg and .pdf.
 type Figure struct {
 	Name  string
 	Of    string // the last part of a file's name: SUITE, FIGURE
@@ -25,7 +25,8 @@ const (
 
 // Figures is the table, in a page's order. Reports, the names of a run's files and docs/results.md are made from it.
 var Figures = []Figure{
-	{RadarFigure, "SUITE", "accuracy per attack, undefended and controlled (bars below three axes)"},
+	{RadarFigure, "SUITE", "accuracy per attack, undefended and controlled; bars below three axes, and where an " +
+		"attack has several strengths"},
 	{CurveFigure, "SUITE", "accuracy against epsilon, where there is data for it ([below](#robustness-curves))"},
 	{SolverFigure, "SUITE", "objective and accuracy against plain passes, where the suite asks for a " +
 		"[solver study](config.md#solver)"},
@@ -51,7 +52,7 @@ var Figures = []Figure{
 // FigureFiles returns patterns, as of package path, that match the names of figures' files.
 func FigureFiles() (patterns []string) {
 	for _, f := range Figures {
-		patterns = append(patterns, f.Name+"-*.png", f.Name+"-*.svg")
+		patterns = append(patterns, f.Name+"-*.png", f.Name+"-*.svg", f.Name+"-*.pdf")
 	}
 	return patterns
 }

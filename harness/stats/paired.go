@@ -88,6 +88,28 @@ func (p Paired) Interval(level float64) [2]float64 {
 	return [2]float64{p.whereScore(z), p.whereScore(-z)}
 }
 
+// Agreeing returns a score interval of the drop that agrees with McNemar's exact test: it contains 0 exactly if the
+// test's p, as corrected for a family, is above alpha. The level is 1 − alpha·p/corrected, as in the test's step. An
+// end is moved to 0 or just off it if the asymptotic interval and the exact test differ.
+func (p Paired) Agreeing(corrected, alpha float64) [2]float64 {
+	risk := alpha
+	if one := p.McNemar(); one > 0 && corrected > 0 {
+		risk *= one / corrected
+	}
+	z, rejected := twoSided(1-risk), corrected <= alpha
+	if p.N == 0 {
+		return [2]float64{-1, 1}
+	}
+	if rejected {
+		z = min(z, 0.99*math.Abs(p.score(0)))
+	}
+	ends := [2]float64{p.whereScore(z), p.whereScore(-z)}
+	if !rejected {
+		ends = [2]float64{min(ends[0], 0), max(ends[1], 0)}
+	}
+	return ends
+}
+
 // whereScore returns the drop at which the score, which falls with it, equals z.
 func (p Paired) whereScore(z float64) float64 {
 	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.score(drop) > z })

@@ -287,3 +287,38 @@ func TestSmallLevels(t *testing.T) {
 		}
 	}
 }
+
+// The agreeing interval contains 0 exactly if the corrected p is above alpha, and the observed drop always. It is the
+// score interval at the test's level if the score test and the exact one agree.
+func TestAgreeing(t *testing.T) {
+	const alpha = 0.05
+	moved := 0
+	for _, n := range []int{6, 40, 90} {
+		for lost := 0; lost <= n; lost += 1 + n/30 {
+			for won := 0; won <= n-lost; won += 1 + n/30 {
+				p := Paired{n, lost, won}
+				for _, family := range []float64{1, 4, 1e5} {
+					corrected := min(1, family*p.McNemar())
+					got := p.Agreeing(corrected, alpha)
+					if holds := got[0] <= 0 && got[1] >= 0; holds != (corrected > alpha) {
+						t.Errorf("%+v, p %v: the interval is %v", p, corrected, got)
+					}
+					if got[0] > p.Drop()+1e-9 || got[1] < p.Drop()-1e-9 || got[0] < -1 || got[1] > 1 {
+						t.Errorf("%+v: %v and the drop %v", p, got, p.Drop())
+					}
+					score := p.Interval(1 - alpha*p.McNemar()/corrected)
+					switch outside := score[0] > 1e-9 || score[1] < -1e-9; {
+					case outside != (corrected <= alpha):
+						moved++
+					case math.Abs(got[0]-score[0])+math.Abs(got[1]-score[1]) > 2e-9 &&
+						0.99*math.Abs(p.score(0)) > twoSided(1-alpha*p.McNemar()/corrected):
+						t.Errorf("%+v, p %v: %v, the score interval is %v", p, corrected, got, score)
+					}
+				}
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("the two tests never differ here, so that nothing was tried")
+	}
+}

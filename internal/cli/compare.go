@@ -23,6 +23,7 @@ import (
 func compareCommand(g *globals) *cobra.Command {
 	var out string
 	var asJSON bool
+	var latex latexFlags
 	c := &cobra.Command{
 		Use:   "compare DIR…",
 		Short: "Put many runs beside each other: ranked, tested on shared images, over time",
@@ -30,10 +31,11 @@ func compareCommand(g *globals) *cobra.Command {
 for each attack; tests any two on the images that both have (exact McNemar tests, corrected
 by Holm's method); and follows over time what several runs have tested. A folder that holds
 no results.json but folders of runs stands for these. Runs that are not finished take part
-with what they have. With --out the same is a page, compare.html, with figures; compare.md
-and compare.json lie beside it. docs/compare.md says how it compares.`,
+with what they have. With --out the same is a page, compare.html, with figures; compare.md,
+compare.tex and compare.json lie beside it. docs/compare.md says how it compares.`,
 		Example: `  selfheal compare results-a results-b --out comparison
   selfheal compare nightly/        # a folder of runs: what CI keeps
+  selfheal compare a b --latex rank --label tab:ranks > ranks.tex
   selfheal compare --json a b c | jq '.groups[].entries[] | [.rank, .model, .defense]'`,
 		Args:              atLeastOne("the folders of one run or more, or one that holds them"),
 		ValidArgsFunction: folders,
@@ -45,6 +47,10 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 			of, err := compare.Of(runs)
 			if err != nil {
 				return usage("%w", err)
+			}
+			if latex.Table != "" {
+				text, err := reports.CompareLaTeX(of, latex.TeXChoice)
+				return latex.print(c, text, err)
 			}
 			if out != "" {
 				to := g.rule.In(out, "comparison")
@@ -66,12 +72,13 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 	}
 	to := flags{c}
 	to.output(&out, "out", "",
-		"folder for compare.html, compare.md, compare.json and figures (default: none are written)", folders)
+		"folder for compare.html, .md, .tex, .json and figures (default: none are written)", folders)
 	to.on(&asJSON, "json", "print JSON instead of the tables")
 	to.force()
 	to.quiet(g)
 	to.only(beside("out"), "force")
 	to.only(without("json"), "quiet")
+	latex.add(to, "out", "json", "quiet")
 	return c
 }
 

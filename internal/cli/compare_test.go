@@ -86,3 +86,20 @@ func TestComparePage(t *testing.T) {
 	}
 	p.Quiet()
 }
+
+// One table is printed for a paper, with one's own caption and label. A name that is no table's is refused with those
+// that are.
+func TestLaTeX(t *testing.T) {
+	t.Parallel()
+	dir := nights(t)
+	one := filepath.Join(dir, "2026-11-19")
+	for _, c := range [][]string{{"report", one, "--latex", "accuracy"}, {"compare", dir, "--latex", "rank"}} {
+		got := done(t, append(c, "--caption", `Ours \cite{x}.`, "--label", "tab:ours")...)
+		must.Have(t, got, `\caption{Ours \cite{x}.}`, `\label{tab:ours}`, `\toprule`, `\bottomrule`)
+		if strings.Count(got, `\begin{table}`) != 1 || strings.Contains(got, "documentclass") {
+			t.Errorf("%q prints\n%s", c, got)
+		}
+	}
+	refused(t, exitUsage, "there is no table absent; there are ", "report", one, "--latex", "absent")
+	refused(t, exitUsage, "--caption goes with --latex", "compare", dir, "--caption", "Ours")
+}

@@ -21,15 +21,18 @@ import (
 func reportCommand(g *globals) *cobra.Command {
 	var out string
 	var published bool
+	var latex latexFlags
 	c := &cobra.Command{
 		Use:   "report DIR… --out OUT",
 		Short: "Render the reports of a run again, merge shards, or render the paper's numbers",
 		Long: `Render the reports of a run again. Folders of shards (selfheal run --shard), or folders that
 hold them, are merged first: --out then holds the results of the whole run. Nothing but
 these folders is read. With --published nothing is read at all: the paper's own tables and
-radar plots are rendered from the numbers that it prints.`,
+radar plots are rendered from the numbers that it prints. With --latex one table is printed
+for a paper, with a caption and a label of yours.`,
 		Example: "  selfheal report results --out rendered\n" +
 			"  selfheal report part1 part2 part3 --out results    # the folders of three shards\n" +
+			"  selfheal report results --latex accuracy --caption 'Ours.' --label tab:ours > ours.tex\n" +
 			"  selfheal report --published --out paper",
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
@@ -42,6 +45,9 @@ radar plots are rendered from the numbers that it prints.`,
 		},
 		ValidArgsFunction: folders,
 		RunE: func(c *cobra.Command, args []string) error {
+			if latex.Table != "" {
+				return latex.report(c, args)
+			}
 			if err := needed(c, "out", out, ""); err != nil {
 				return err
 			}
@@ -62,7 +68,47 @@ radar plots are rendered from the numbers that it prints.`,
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
 	flags{c}.on(new(bool), "force", "replace files that selfheal did not write, or that somebody changed since, and, "+
 		"when shards are merged, another run")
+	latex.add(flags{c}, "out", "published", "force")
 	return c
+}
+
+// latexFlags choose a table for LaTeX: --latex, --caption and --label.
+type latexFlags struct{ reports.TeXChoice }
+
+// add adds the flags; the others named have no use beside them.
+func (f *latexFlags) add(c flags, others ...string) {
+	c.text(&f.Table, "latex", "", "print one table in LaTeX (booktabs) and no more: accuracy, evidence, rank, … "+
+		"as its label in tables.tex or compare.tex begins or ends", nil)
+	c.text(&f.Caption, "caption", "", "its caption, in LaTeX (default: the report's)", nil)
+	c.text(&f.Label, "label", "", "its label (default: tab:SUITE-TABLE-1)", nil)
+	c.only(beside("latex"), "caption", "label")
+	c.only(without("latex"), others...)
+}
+
+// report prints a table of a run's results.
+func (f *latexFlags) report(c *cobra.Command, dirs []string) error {
+	if len(dirs) > 1 {
+		return usage("--latex takes the results of one run; merge shards first, by selfheal report %s … --out DIR",
+			dirs[0])
+	}
+	file, err := readResults(dirs[0])
+	if err != nil {
+		return err
+	}
+	records, unreadable := recordsOf(dirs[0])
+	text, err := reports.LaTeX(file, records, f.TeXChoice)
+	if cause := unreadable(); cause != nil && !errors.Is(cause, fs.ErrNotExist) {
+		return cause
+	}
+	return f.print(c, text, err)
+}
+
+func (f *latexFlags) print(c *cobra.Command, text string, err error) error {
+	if err != nil {
+		return usage("--latex %s: %w", f.Table, err)
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text)
+	return err
 }
 
 // reportTo returns the output for the reports of a run.

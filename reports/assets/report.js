@@ -5,7 +5,7 @@
   const manyRows = 12;
   const missing = text => /^[–—-]?$/.test(text);
 
-  // What a cell says, footnote marks aside; of "baseline / controlled" the controlled side.
+  // What a cell says, footnote marks aside; of "undefended / controlled" the controlled side.
   const said = cell => {
     const copy = cell.cloneNode(true);
     copy.querySelectorAll('sup').forEach(mark => mark.remove());
@@ -82,8 +82,8 @@
     filterable(table);
   }
 
-  // On a phone the list of sections would push the results off the first screen.
-  if (matchMedia('(max-width: 40rem)').matches) document.querySelector('nav details').open = false;
+  // On a phone the list of sections would push the results off the first screen, and what explains them takes many.
+  if (matchMedia('(max-width: 40rem)').matches) document.querySelectorAll('nav details, details.part').forEach(part => { part.open = false; });
 
   // A link into a folded part unfolds it.
   const unfold = () => {

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
@@ -22,7 +23,7 @@ type accuracyPanel struct {
 	s      *view.Suite
 	model  string
 	lines  []view.Series
-	axes   axes // of a radar plot
+	axes   axes // of a radar plot; numbered may be those of bars too
 	values bool // the table
 	bare   bool // polygons have no fill, as in a panel of many models
 }
@@ -64,12 +65,18 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 				most = 84
 			}
 			p.axes = newAxes(s.Columns, f.PanelWidth(), most)
+		} else {
+			p.axes.numbered = slices.ContainsFunc(s.Columns, func(c words.Column) bool {
+				return slices.ContainsFunc(barLabel(c), func(l string) bool {
+					return chart.Small.Width(l) > groupWidth(len(s.Columns), f.PanelWidth())-2
+				})
+			})
 		}
 		_, _, column := p.valueColumns(f.PanelWidth())
 		p.values = values && fits(column) || p.axes.numbered // the table explains the numbers at the axes
 		f.Panels = append(f.Panels, p)
 		for _, one := range p.lines {
-			say(f, spoken(s, one), m, words.DefenseName(one.Defense))
+			say(f, spoken(s, one), s.Who(m, one.Defense)...)
 		}
 	}
 }
@@ -81,7 +88,15 @@ func spoken(s *view.Suite, one view.Series) (said []string) {
 	return said
 }
 
-func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
+// radar reports whether the suite has a radar plot: it has three columns or more, and each is of a kind of its own. The
+// strengths of one attack are points of a scale, not axes.
+func radar(s *view.Suite) bool {
+	kinds := lists.Distinct(s.Columns, func(c words.Column) [3]string {
+		made, _, _ := strings.Cut(cmp.Or(c.Recipe, c.Attack), "/")
+		return [3]string{made, c.Norm, c.Source}
+	})
+	return len(kinds) >= 3 && len(kinds) == len(s.Columns)
+}
 
 // drawn says in a caption that the figure shows the mean over several seeds; bars have whiskers for the deviation.
 func drawn(s *view.Suite) string {
@@ -123,11 +138,15 @@ func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
 
 // bars draws a group for each column, with one bar and its whiskers for each defense.
 func (a accuracyPanel) bars(width vg.Length) chart.Plot {
-	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, room vg.Length) (label []string) {
-		for _, l := range a.s.Columns[i].Lines() {
-			label = append(label, chart.Fit(l, chart.Small, room-4))
+	each := 1 + int((chart.Small.Width("00")+3)/groupWidth(len(a.s.Columns), width)) // groups that a number needs
+	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, _ vg.Length) []string {
+		switch {
+		case !a.axes.numbered:
+			return barLabel(a.s.Columns[i])
+		case i%each > 0:
+			return nil
 		}
-		return label
+		return []string{fmt.Sprint(i + 1)}
 	})
 	for k := range p.Bars {
 		one, b := a.lines[k%len(a.lines)], &p.Bars[k]
@@ -142,11 +161,19 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 	return p
 }
 
+// barLabel returns the lines below a column's bars.
+func barLabel(c words.Column) []string {
+	return lists.Map(c.Lines(), func(l string) string { return strings.TrimPrefix(l, "ε = ") })
+}
+
+// groupWidth returns the width of each of so many groups of bars, without the labels on the left.
+func groupWidth(groups int, width vg.Length) vg.Length { return (width - 26) / vg.Length(groups) }
+
 // grouped lays out groups of n bars each, one after another, on a scale from 0 to 100 %. most is the largest width of a
 // bar; label returns the lines of a group's label.
 func grouped(groups, n int, width, most vg.Length, label func(i int, room vg.Length) []string) chart.Plot {
 	p := chart.Plot{Box: [4]float64{-0.5, 0, float64(groups) - 0.5, 1.08}, YTicks: chart.PerCent()}
-	group := (width - 26) / vg.Length(groups) // without the labels on the left
+	group := groupWidth(groups, width)
 	bar := min(0.84/float64(n), float64(most)/float64(group))
 	var labels []string
 	for i := range groups {
@@ -189,8 +216,11 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	right := left + label + col*vg.Length(len(lines))
 	const sampleWidth = vg.Length(7)
 	for j, one := range lines {
+		if len(lines) == 1 { // the only one needs no name
+			break
+		}
 		name, end := words.DefenseName(one.Defense), left+label+col*vg.Length(j+1)-2
-		if room := col - sampleWidth - 7; room >= bold.Width("baseline") {
+		if room := col - sampleWidth - 7; room >= bold.Width("undefended") {
 			if a.s.Side(one.Defense).Control != one.Defense && bold.Width(name) > room {
 				name = a.s.AttackerOf(one.Defense).Title // the markers tell controls apart
 			}
@@ -220,8 +250,8 @@ const (
 )
 
 // Overview returns the figures of the first screen, which compare all models. Up to six models of one suite overlap in
-// radar plots, one plot for each defense. More models, or those of several suites, are bars in the order of their
-// robustness.
+// radar plots, one plot for each defense. Others, more models, or those of several suites, are bars in the order of
+// their robustness.
 func Overview(v *view.Report) []chart.Sheet {
 	shown := lists.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
 	models := len(slices.Concat(lists.Map(shown, func(s *view.Suite) []string { return s.Models })...))
@@ -270,7 +300,7 @@ func overlays(s *view.Suite) (out []chart.Sheet) {
 			one := s.Series(m)[side]
 			one.Index = i
 			p.lines = append(p.lines, one)
-			say(&f, spoken(s, one), m, words.DefenseName(one.Defense))
+			say(&f, spoken(s, one), s.Who(m, one.Defense)...)
 		}
 		p.values = p.axes.numbered
 		f.Panels = []chart.Panel{p}
@@ -287,6 +317,8 @@ type ranked struct {
 
 // rankedSide is a model under one defense: its lowest accuracy under attack, and its clean one.
 type rankedSide struct {
+	label         string
+	index         int          // of the series, for its colour
 	lowest, clean *result.Cell // nil if not measured
 }
 
@@ -297,56 +329,89 @@ func (r rankedSide) score() float64 {
 	return -1
 }
 
-func (r ranked) best() float64 { return slices.Max(lists.Distinct(r.sides, rankedSide.score)) }
+func (r ranked) best() float64 { return slices.Max(lists.Map(r.sides, rankedSide.score)) }
 
-// ranking draws bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
+// beside returns the defenses of a suite whose bars may stand beside each other. Accuracies that bound an attacker
+// who knows the control stand without those that do not; if some suite has the former, all leave out the latter.
+func beside(s *view.Suite, bounded bool) []string {
+	all := lists.Only(s.Defenses(), func(d string) bool { return d == cell.None || !bounded || bounds(s, d) })
+	return all[:min(len(all), mostSides)]
+}
+
+// bounds reports whether a control was attacked by somebody who knows it.
+func bounds(s *view.Suite, control string) bool {
+	mode := s.AttackerOf(control).Name
+	return mode != result.Oblivious && mode != result.Transfer
+}
+
+// ranking draws bars, the most robust model first: the lowest accuracy under attack before a paler clean one. If no
+// attacker knew a control, the undefended networks are in order.
 func ranking(shown []*view.Suite, models int) chart.Sheet {
+	bounded := slices.ContainsFunc(shown, func(s *view.Suite) bool {
+		return slices.ContainsFunc(s.Controls, func(c string) bool { return bounds(s, c) })
+	})
+	sets := lists.Distinct(shown, func(s *view.Suite) string { return strings.Join(beside(s, bounded), "\n") })
+	named, controlled := len(sets) == 1, false
 	var all []ranked
-	sides := 1
 	for _, s := range shown {
+		sides := beside(s, bounded)
+		controlled = controlled || len(sides) > 1
 		for _, m := range s.Models {
 			one := ranked{name: words.Clean(m)}
 			if len(shown) > 1 {
 				one.name += " · " + words.Clean(s.Name)
 			}
-			for _, line := range s.Series(m)[:len(foremost(s))] {
+			for i, d := range sides {
+				line, label := s.Series(m)[slices.Index(s.Defenses(), d)], words.DefenseName(d)
+				switch {
+				case i > 0 && named:
+					label = "controlled: " + label
+				case i > 0:
+					label = fmt.Sprintf("control %d of the suite", line.Index)
+				}
 				low, _ := s.Lowest(line.Cells)
-				one.sides = append(one.sides, rankedSide{low, line.Cells[0]})
+				one.sides = append(one.sides, rankedSide{label, line.Index, low, line.Cells[0]})
 			}
-			sides = max(sides, len(one.sides))
 			all = append(all, one)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(b.best(), a.best()) })
-	all = all[:min(len(all), mostRanked)]
+	order := ranked.best
 	f := chart.InPage()
 	f.Caption = "Lowest accuracy under attack in %, paler on clean images, in the order of the best side"
+	if controlled && !bounded {
+		order = func(r ranked) float64 { return r.sides[0].score() }
+		f.Caption = strings.Replace(f.Caption, "best side", "undefended networks", 1)
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(order(b), order(a)) })
+	all = all[:min(len(all), mostRanked)]
 	if models > len(all) {
 		f.Caption += fmt.Sprintf(", the first %d of %d", len(all), models)
 	}
 	if n := slices.Max(lists.Distinct(shown, func(s *view.Suite) int { return s.Seeds })); n > 1 {
 		f.Caption += fmt.Sprintf(", mean over %d seeds", n)
 	}
-	attackers := lists.Distinct(shown, func(s *view.Suite) string { return s.Attacker().Name })
-	f.Caption += "; attacker: " + strings.Join(attackers, ", ")
-	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
-	controls := lists.Distinct(shown, func(s *view.Suite) string { return strings.Join(foremost(s)[1:], "\n") })
-	for i := range sides {
-		label := "undefended"
-		switch {
-		case i > 0 && len(controls) == 1:
-			label = "controlled: " + words.Clean(shown[0].Defenses()[i])
-		case i > 0:
-			label = fmt.Sprintf("control %d of the suite", i)
+	var attackers []string
+	for _, s := range shown {
+		for _, d := range beside(s, bounded)[1:] {
+			attackers = lists.Once(attackers, s.AttackerOf(d).Name)
 		}
-		entry := chart.LookOf(i).Labelled(label, chart.OneColumn-chart.Swatch)
-		entry.Bars = true
-		f.Legend = append(f.Legend, entry)
-		for _, one := range all {
-			if i < len(one.sides) {
-				f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.name, label, value(one.sides[i].lowest),
-					value(one.sides[i].clean))
+	}
+	if attackers != nil {
+		f.Caption += "; attacker: " + strings.Join(attackers, ", ")
+	}
+	if controlled && !bounded {
+		f.Caption += ", which bounds nobody who knows the control"
+	}
+	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
+	for _, one := range all {
+		for _, side := range one.sides {
+			same := func(e chart.Series) bool { return e.Colour == side.index }
+			if controlled && !slices.ContainsFunc(f.Legend, same) {
+				entry := chart.LookOf(side.index).Labelled(side.label, chart.OneColumn-chart.Swatch)
+				entry.Bars = true
+				f.Legend = append(f.Legend, entry)
 			}
+			f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.name, side.label, value(side.lowest), value(side.clean))
 		}
 	}
 	f.Panels = []chart.Panel{rankPanel(all)}
@@ -383,8 +448,8 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	for _, one := range r {
 		high := rankBar * vg.Length(len(one.sides))
 		p.Write(chart.Fit(one.name, st, 0.42*width), chart.Pt(left, y-high/2), st, p.Ink, 0, -0.5)
-		for i, side := range one.sides {
-			drawRank(p, i, side, from, y, full)
+		for _, side := range one.sides {
+			drawRank(p, side, from, y, full)
 			y -= rankBar
 		}
 		y -= rankGap
@@ -392,16 +457,16 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 }
 
 // drawRank draws one bar with its upper left corner at (x, y), where full is 100 %.
-func drawRank(p chart.Pen, i int, side rankedSide, x, y, full vg.Length) {
+func drawRank(p chart.Pen, side rankedSide, x, y, full vg.Length) {
 	bar := func(c color.Color, share float64) {
 		end := chart.Pt(x+full*vg.Length(min(max(share, 0), 1)), y)
 		p.Block(c, vg.Rectangle{Min: chart.Pt(x, y-rankBar+1), Max: end})
 	}
 	if side.clean != nil {
-		bar(chart.Mix(p.Colour(i), p.Paper, 0.75), view.Score(side.clean))
+		bar(chart.Mix(p.Colour(side.index), p.Paper, 0.75), view.Score(side.clean))
 	}
 	if side.lowest != nil {
-		bar(p.Colour(i), view.Score(side.lowest))
+		bar(p.Colour(side.index), view.Score(side.lowest))
 	}
 	at := chart.Pt(x+full*vg.Length(min(max(side.score(), 0), 1))+2, y-rankBar/2)
 	p.Write(value(cmp.Or(side.lowest, side.clean)), at, chart.Tiny, p.Ink, 0, -0.5)

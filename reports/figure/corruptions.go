@@ -59,9 +59,9 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 					}
 				}
 				p.Series = append(p.Series, marks)
-				say(f, said, m, words.DefenseName(d))
+				say(f, said, s.Who(m, d)...)
 			}
-			slices.Reverse(p.Series) // the baseline's marks lie on top
+			slices.Reverse(p.Series) // the undefended network's marks lie on top
 			p.YTicks = chart.Named(labels)
 			f.Panels = append(f.Panels, p)
 		}

@@ -80,7 +80,7 @@ func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attac
 	for _, line := range c.Lines {
 		steps, cells := stepped(line, s.N)
 		p.Series, marks = append(p.Series, steps), append(marks, cells)
-		f.Alt += fmt.Sprintf(" %s, %s, %s: %s", words.Clean(c.Model), words.DefenseName(line.Defense), attack,
+		f.Alt += fmt.Sprintf(" %s, %s: %s", strings.Join(s.Who(c.Model, line.Defense), ", "), attack,
 			spokenCurve(c, line, s.N))
 		if under := provenUnder(s, c, line); proven && len(under.X) > 0 {
 			marks = append(marks, under)
@@ -241,7 +241,7 @@ func fillBrackets(s *view.Suite, f *chart.Sheet, models []string) {
 				above.Band, above.Low, above.High = true, below.Y, above.Y
 				end = max(end, line.End())
 				p.Series = append(p.Series, above, below)
-				f.Alt += fmt.Sprintf(" %s, %s, %s, %s.", words.Clean(m), words.DefenseName(line.Defense),
+				f.Alt += fmt.Sprintf(" %s, %s, %s.", strings.Join(s.Who(m, line.Defense), ", "),
 					words.Clean(by.Of.Title), five(end, func(r float64) string {
 						return fmt.Sprintf("%s to %s at %s", words.Percent(view.At(proven[i].Steps, r), s.N),
 							words.Percent(view.At(line.Steps, r), s.N), words.Strength(norm, r))
@@ -280,7 +280,7 @@ func fillQueries(s *view.Suite, f *chart.Sheet, all []view.Curves) {
 			if p.Series = append(p.Series, steps); !known {
 				f.Legend = append(f.Legend, steps.Look.Labelled(title, chart.OneColumn/2))
 			}
-			f.Alt += fmt.Sprintf(" %s, %s, %s, %s.", words.Clean(a.Model), words.DefenseName(a.Defense), title,
+			f.Alt += fmt.Sprintf(" %s, %s, %s.", strings.Join(s.Who(a.Model, a.Defense), ", "), title,
 				five(line.End(), func(q float64) string {
 					return words.Percent(view.At(line.Steps, q), s.N) + " at " + words.ThreeDigits(q)
 				}))
@@ -302,8 +302,7 @@ func fillSides(s *view.Suite, f *chart.Sheet, all []view.Curves) {
 				return fmt.Sprintf("%s at %.0f", words.Percent(at.Accuracy, s.N), at.Epsilon)
 			})
 			p.Series = append(p.Series, marks.Banded(s.N, 1))
-			f.Alt += fmt.Sprintf(" %s, %s, %s.", words.Clean(c.Model), words.DefenseName(line.Defense),
-				strings.Join(said, ", "))
+			f.Alt += fmt.Sprintf(" %s, %s.", strings.Join(s.Who(c.Model, line.Defense), ", "), strings.Join(said, ", "))
 		}
 		f.Panels = append(f.Panels, p)
 	}

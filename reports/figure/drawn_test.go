@@ -99,10 +99,10 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		"waterfall-s":   "Clean 100.0, APGD-CE 75.0, Square 50.0",
 		"control-s":     "Control: s. Norm ‖u_t‖ of the control at each layer",
 		"corruptions-s": "m, heal: Fog 75.0, Snow 50.0, Mean 62.5.",
-		"certified-s":   "m, baseline, smooth: 75.0 at 0, 75.0 at 0.225, 50.0 at 0.45",
+		"certified-s":   "m, undefended, smooth: 75.0 at 0, 75.0 at 0.225, 50.0 at 0.45",
 		"queries-s":     "m, heal, Square ℓ∞ (0.1), 100.0 at 0",
-		"sides-s":       "m, baseline, 100.0 at 0, 75.0 at 2, 25.0 at 4.",
-		"bracket-s":     "m, baseline, Bracket, 75.0 to 100.0 at 0, 50.0 to 75.0 at 1/255",
+		"sides-s":       "m, undefended, 100.0 at 0, 75.0 at 2, 25.0 at 4.",
+		"bracket-s":     "m, undefended, Bracket, 75.0 to 100.0 at 0, 50.0 to 75.0 at 1/255",
 	}
 	for name, sheet := range Files(v.Suites[0]) {
 		if !strings.Contains(sheet.Alt, want[name]) || want[name] == "" {
@@ -124,7 +124,7 @@ func TestEveryKindIsDrawn(t *testing.T) {
 // The first screen compares models over each other or, if there are many, as bars.
 func TestFirstScreen(t *testing.T) {
 	one, _ := everyKind(result.Oblivious)
-	for models, begins := range map[int]string{1: "Radar plot", 3: "Radar plot", 8: "Bars of all models"} {
+	for models, begins := range map[int]string{1: "Bars of accuracy", 3: "Bars of all", 8: "Bars of all models"} {
 		f := &result.File{Attacks: one.Attacks, Suites: slices.Clone(one.Suites)}
 		f.Suites[0].Models = nil
 		for m := range models {

@@ -61,10 +61,10 @@ func TestWaterfalls(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"white-box": {said(clean, controlled, cell("none", "aa", 0.5, 0.75, 0.5, 0.5, 0.25),
 			cell("c", "aa", 0.5, 0.5, 0)),
-			" m, baseline, aa: Clean 100.0, APGD-CE 75.0, FAB-T 50.0, my own 50.0, APGD-CE 2 25.0." +
+			" m, undefended, aa: Clean 100.0, APGD-CE 75.0, FAB-T 50.0, my own 50.0, APGD-CE 2 25.0." +
 				" m, c, aa: Clean 75.0, APGD-CE 50.0, FAB-T 0.0, my own –, APGD-CE 2 –."},
 		"oblivious": {said(clean, controlled, cell("none", "aa", 0.5, 0.75, 0.5), cell("c", "aa", 0.5)),
-			" m, baseline, aa: Clean 100.0, APGD-CE 75.0, FAB-T 50.0."},
+			" m, undefended, aa: Clean 100.0, APGD-CE 75.0, FAB-T 50.0."},
 		"one component": {said(clean, cell("none", "aa", 0.5, 0.5)), ""},
 	} {
 		if c[0] != c[1] {

@@ -140,8 +140,12 @@ func headlines(lines ...string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
-// legend returns an entry for each defense, drawn like like; if only is not empty, for those defenses alone.
+// legend returns an entry for each defense, drawn like like; if only is not empty, for those defenses alone. A suite
+// without controls needs none.
 func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series) {
+	if len(s.Controls) == 0 {
+		return nil
+	}
 	for i, d := range s.Defenses() {
 		if only != nil && !slices.Contains(only, d) {
 			continue

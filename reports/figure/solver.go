@@ -15,7 +15,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// methodLooks holds the methods' colours and markers; the undefended network has the baseline's, as in every figure.
+// methodLooks holds the methods' colours and markers; the undefended network has its own, as in every figure.
 var methodLooks = map[string]struct{ colour, marker, dash int }{
 	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, view.AtDefaultRate: {5, 4, 0},
 }

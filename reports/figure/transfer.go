@@ -33,7 +33,7 @@ func init() {
 					for i := range said {
 						said[i] = words.Clean(s.Models[i]) + " " + said[i]
 					}
-					say(f, said, m, words.DefenseName(p.defense), p.attack.Title())
+					say(f, said, append(s.Who(m, p.defense), p.attack.Title())...)
 				}
 			}
 		},

@@ -1,7 +1,6 @@
 package figure
 
 import (
-	"fmt"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -56,7 +55,7 @@ func waterfalls(s *view.Suite) (out []waterfall) {
 				if clean := one.Cells[0]; clean != nil {
 					line.left["Clean"] = clean.Accuracy
 				}
-				for k, name := range componentNames(c.Steps) {
+				for k, name := range words.Components(c.Steps) {
 					line.left[name] = c.Steps[k].Robust
 				}
 				w.lines = append(w.lines, line)
@@ -78,27 +77,10 @@ func components(s *view.Suite, col words.Column) []string {
 	var longest []string
 	s.Each(func(c *result.Cell, of words.Column) {
 		if of.Same(col) && len(c.Steps) > len(longest) {
-			longest = componentNames(c.Steps)
+			longest = words.Components(c.Steps)
 		}
 	})
 	return append([]string{"Clean"}, longest...)
-}
-
-// componentNames returns a cell's components as figures name them: "APGD-CE", "FAB-T". A repeated component is
-// numbered.
-func componentNames(steps []result.Step) (out []string) {
-	seen := map[string]int{}
-	for _, st := range steps {
-		name, known := words.AttackNames[st.Attack]
-		if !known {
-			name = words.Clean(st.Attack)
-		}
-		if seen[name]++; seen[name] > 1 {
-			name = fmt.Sprintf("%s %d", name, seen[name])
-		}
-		out = append(out, name)
-	}
-	return out
 }
 
 // text returns the label of a bar.
@@ -117,7 +99,7 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 		for _, line := range w.lines {
 			shown = append(shown, line.defense)
 			said := lists.Map(w.names, func(name string) string { return name + " " + line.text(name) })
-			say(f, said, w.model, words.DefenseName(line.defense), w.attack.Title())
+			say(f, said, append(s.Who(w.model, line.defense), w.attack.Title())...)
 		}
 	}
 	f.Legend = legend(s, chart.Look{Bars: true}, shown...)

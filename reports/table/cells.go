@@ -66,7 +66,7 @@ func (s Suite) cellTable(b byCell) Table {
 	if s.Seeds > 1 && b.seeds != "" {
 		caption = strings.ReplaceAll(b.seeds, "{seeds}", fmt.Sprint(s.Seeds))
 	}
-	t := s.table(caption, 3, "Model", "Defense", "Attack")
+	t := s.table(caption, 3, "Model", defenseHead, "Attack")
 	if t.Label = b.name; b.name == components {
 		return s.withComponents(t)
 	}
@@ -155,10 +155,11 @@ func written(c *result.Cell, of result.Column, v any) any {
 func (s Suite) withComponents(t Table) Table {
 	t.head(true, "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time")
 	s.Each(func(c *result.Cell, col words.Column) {
-		for _, st := range c.Steps {
+		names := words.Components(c.Steps)
+		for i, st := range c.Steps {
 			after := text(words.Percent(st.Robust, c.N))
 			after.Bar = st.Robust
-			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), st.Attack, st.Attacked, after, st.Forward,
+			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), names[i], st.Attacked, after, st.Forward,
 				st.Backward, timed(st.Seconds))
 		}
 	})

@@ -120,7 +120,8 @@ func (g Group) RankTable() Table {
 		if attacked && slices.Contains([]string{result.Oblivious, result.Transfer}, e.Attacker) {
 			who.Spans[0].Mark, oblivious = "1", true
 		}
-		t.addUnder(headings, e, boxes(who, g.rankBox(e), g.worst(e), shown(attackers, e.Attacker)),
+		shared := lists.Count(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) }) > 1
+		t.addUnder(headings, e, boxes(who, rankBox(e.Place, shared), g.worst(e), shown(attackers, e.Attacker)),
 			boxes(shown(sizes, e.N), shown(runs, e.Run)))
 	}
 	t.note("", "In brackets: the ranks that the tests leave open. = marks equals.")
@@ -129,7 +130,7 @@ func (g Group) RankTable() Table {
 	}
 	if oblivious {
 		t.note("1", "An oblivious attacker does not know the control, and one of mode transfer may know another "+
-			"network alone: such a number says how well control repairs and how far images carry, and is no bound for "+
+			"network only: such a number says how well control repairs and how far images carry, and is no bound for "+
 			"one who knows. These lines are ranked among themselves.")
 	}
 	for _, h := range g.headings(seeds) {
@@ -140,21 +141,69 @@ func (g Group) RankTable() Table {
 	return t
 }
 
+// StrengthTables ranks the entries at each norm and epsilon.
+func (g Group) StrengthTables() []Table {
+	differ := func(value func(compare.Entry) string) bool { return len(lists.Distinct(g.Entries, value)) > 1 }
+	attackers := differ(func(e compare.Entry) string { return e.Attacker })
+	runs := differ(func(e compare.Entry) string { return e.Run })
+	return lists.Map(g.Strengths, func(s compare.Strength) Table {
+		norm, e := words.NormName(s.Norm), s.Epsilon.String()
+		ranked := "Worst"
+		if by := s.RankedBy; len(by) == 1 {
+			ranked = g.Attack(by[0])
+		}
+		t := Table{Anchor: "rank-" + g.Slug, Lead: 1, Label: "rank-" + s.Norm + "-" + strings.ReplaceAll(e, "/", "-"),
+			Caption: "Accuracy in %, ranked at " + norm + " " + e, Head: []string{"Model · control", "Rank (open)",
+				ranked + ", 95" + words.Nbsp + "%" + words.Nbsp + "interval"}}
+		t.head(attackers, attackerHead)
+		t.head(true, "Behind the first (points)", "Interval", "p (Holm)")
+		t.head(runs, runHead)
+		for _, p := range s.Places {
+			of := g.Entries[p.Entry]
+			shared := lists.Count(s.Places, func(o compare.Standing) bool {
+				return o.Rank == p.Rank && g.Rivals(&g.Entries[o.Entry], &of)
+			}) > 1
+			behind := boxes(words.Dash, words.Dash, words.Dash)
+			if b := p.Behind; b != nil {
+				behind = boxes(bold(words.Points(b.Difference, 1), b.Significant), pointRange(b.Agreeing),
+					pValue(b.Holm))
+			}
+			t.add(entryText(p.Entry, of), rankBox(p.Place, shared), scoreBox(p.Worst), shown(attackers, of.Attacker),
+				behind, shown(runs, of.Run))
+		}
+		if len(s.RankedBy) > 1 {
+			t.note("", "Worst: right under every one of %s.", words.Some(g.Attacks(s.RankedBy)))
+		}
+		if attackers {
+			t.note("", "Lines of an attacker who does not know the control are ranked among themselves.")
+		}
+		t.note("", "%s %s", testNote(s.Tested, "pair"), intervalNote)
+		return t
+	})
+}
+
+func pointRange(of [2]float64) string {
+	return words.Range(words.Points(of[0], 1), words.Points(of[1], 1))
+}
+
+// scoreBox writes a score with its interval.
+func scoreBox(s *compare.Score) Box {
+	interval := words.Range(words.Percent(s.CI95[0], s.N), words.Percent(s.CI95[1], s.N))
+	return Box{Bar: s.Accuracy, Spans: []Span{{Text: view.ScoreText(s)}, {Text: " "}, {Text: interval, Small: true}}}
+}
+
 func entryText(i int, e compare.Entry) string { return view.EntryKey(i) + "  " + view.EntryName(e) }
 
 func seeds(c compare.Column) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ", "), "[]")
 }
 
-// rankBox returns an entry's rank, 2= if it is shared, and the range of ranks that the tests leave open.
-func (g Group) rankBox(e compare.Entry) Box {
+// rankBox returns a rank, 2= if it is shared, and the range of ranks that the tests leave open.
+func rankBox(e compare.Place, shared bool) Box {
 	if e.Rank == 0 {
 		return text(words.Dash)
 	}
-	rank, open := fmt.Sprint(e.Rank), fmt.Sprintf("(%d–%d)", e.Open[0], e.Open[1])
-	if lists.Count(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) }) > 1 {
-		rank += "="
-	}
+	rank, open := fmt.Sprint(e.Rank)+words.If(shared, "="), fmt.Sprintf("(%d–%d)", e.Open[0], e.Open[1])
 	if e.Open[0] == e.Open[1] {
 		open = fmt.Sprintf("(%d)", e.Open[0])
 	}
@@ -169,9 +218,7 @@ func (g Group) worst(e compare.Entry) Box {
 	case e.Worst == nil:
 		return text(words.Dash)
 	}
-	interval := words.Range(words.Percent(e.Worst.CI95[0], e.Worst.N), words.Percent(e.Worst.CI95[1], e.Worst.N))
-	return Box{Bar: e.Worst.Accuracy, Spans: []Span{{Text: view.ScoreText(e.Worst)}, {Text: " "},
-		{Text: interval, Small: true}}}
+	return scoreBox(e.Worst)
 }
 
 func (g Group) AttackTable() Table {
@@ -288,6 +335,10 @@ func testNote(n int, what string) string {
 		"significant at %v.", words.Plural(n, what), compare.Alpha)
 }
 
+// intervalNote explains the intervals of differences.
+const intervalNote = "Interval: of the difference, by the score test at the level of the pair's step in Holm's " +
+	"correction; it leaves out 0 where the difference is significant."
+
 // under names the columns on which pairs are tested.
 func (g Group) under() string {
 	if g.Attacked() {
@@ -329,16 +380,15 @@ func (g Group) shownPairs() []compare.Pair {
 // pairTable shows one test of each pair; tested is the number of tests.
 func (g Group) pairTable(where string, tested int, of func(compare.Pair) *compare.Test) Table {
 	t := Table{Lead: 2, Caption: "Every pair, " + where, Head: []string{"A", "B", "Shared images", "Only A", "Only B",
-		"A − B (points)", "95 % interval", "p", "p (Holm)"}}
+		"A − B (points)", "Interval", "p", "p (Holm)"}}
 	for _, p := range g.shownPairs() {
 		said := boxes("0", words.Dash, words.Dash, words.Dash, cmp.Or(p.Why, words.Dash), words.Dash, words.Dash)
 		if r := of(p); r != nil {
-			interval := words.Range(words.Points(r.Interval[0], 1), words.Points(r.Interval[1], 1))
-			said = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant), interval,
-				pValue(r.P), pValue(r.Holm))
+			said = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant),
+				pointRange(r.Agreeing), pValue(r.P), pValue(r.Holm))
 		}
 		t.add(g.Labels[p.A], g.Labels[p.B], said)
 	}
-	t.note("", "%s", testNote(tested, "pair"))
+	t.note("", "%s %s", testNote(tested, "pair"), intervalNote)
 	return t.marked()
 }

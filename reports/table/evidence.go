@@ -18,11 +18,11 @@ import (
 // level is the significance level below which a report speaks of evidence.
 const level = 0.05
 
-// contrast is a control and what it must beat: the network alone, or greedy control by the same embeddings.
+// contrast is a control and what it must beat: the undefended network, or greedy control by the same embeddings.
 type contrast struct{ Control, Against string }
 
-// contrasts pairs each control with the network alone, and each with a better solver also with greedy control of its
-// layers.
+// contrasts pairs each control with the undefended network, and each with a better solver also with greedy control of
+// its layers.
 func contrasts(s Suite) (out []contrast) {
 	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, cell.None} })
 	for _, c := range s.Controls {
@@ -219,7 +219,7 @@ func (s Suite) Evidence() (e Evidence) {
 }
 
 func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
-	name, against := words.Clean(c.Control), "the network alone"
+	name, against := words.Clean(c.Control), "the undefended network"
 	if c.Against != cell.None {
 		against = words.Clean(c.Against)
 	}

@@ -78,10 +78,10 @@ func TestEvidence(t *testing.T) {
 	e := s.Evidence()
 	got := plainly(e.Table)
 	want := []string{ // 8 of 8: 2/2^8; 6 of 6: 2/2^6
-		"a | greedy | baseline | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 3 / 1",
-		"a | greedy | baseline | pgd ℓ∞ (2/255) | 10 | 8 | 0 | 0.00781 | 0.133 | 3 / 1",
-		"a | greedy | baseline | square ℓ∞ (2/255) | 10 | 6 | 0 | 0.0313 | 0.375 | 3 / 1",
-		"a | msa | baseline | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 131 / 1",
+		"a | greedy | undefended | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 3 / 1",
+		"a | greedy | undefended | pgd ℓ∞ (2/255) | 10 | 8 | 0 | 0.00781 | 0.133 | 3 / 1",
+		"a | greedy | undefended | square ℓ∞ (2/255) | 10 | 6 | 0 | 0.0313 | 0.375 | 3 / 1",
+		"a | msa | undefended | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 131 / 1",
 	}
 	if len(got) != 18 || !slices.Equal(got[:4], want) {
 		t.Errorf("%d lines:\n%s\nwant\n%s", len(got), strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -97,9 +97,9 @@ func TestEvidence(t *testing.T) {
 	}
 	said := strings.ReplaceAll(strings.Join(e.Sentences, "\n"), words.Nbsp, " ")
 	for _, want := range []string{
-		"greedy against the network alone on the same 10 images, over 2 models: under 2 attacks 9 images gain and " +
-			"0 lose (p = 0.0234), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no evidence " +
-			"of a difference; an answer costs 3 plain passes instead of 1.",
+		"greedy against the undefended network on the same 10 images, over 2 models: under 2 attacks 9 images gain " +
+			"and 0 lose (p = 0.0234), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no " +
+			"evidence of a difference; an answer costs 3 plain passes instead of 1.",
 		"msa against greedy on the same 10 images, over 2 models: under 2 attacks 1 image gains and 0 lose " +
 			"(p = 1.00), no evidence of a difference; without attack no answer differs; an answer costs 131 plain " +
 			"passes instead of 3.",
@@ -136,7 +136,7 @@ func TestEvidenceOnCorruptions(t *testing.T) {
 	}
 	e := Of(view.Of(f)).Suites[0].Evidence()
 	got := plainly(e.Table)
-	if len(got) != 3 || !strings.HasPrefix(got[2], "a | greedy | baseline | noise | 4 | 3 | 1 | 0.625 |") {
+	if len(got) != 3 || !strings.HasPrefix(got[2], "a | greedy | undefended | noise | 4 | 3 | 1 | 0.625 |") {
 		t.Errorf("%q", got)
 	}
 	said := strings.Join(e.Sentences, "")

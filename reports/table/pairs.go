@@ -21,7 +21,7 @@ type pairRow struct {
 // quantising, pruning or another training. In mode transfer there is a row for each network of the pair that made the
 // images.
 func (s Suite) PairTable() Table {
-	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", "Control", "Attack",
+	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", controlHead, "Attack",
 		"Images", "First (%)", "Second (%)", "Second less first", "Right alone: first", "second", "p", "p, adjusted")
 	var rows []*pairRow
 	var family stats.Family
@@ -45,14 +45,15 @@ func (s Suite) PairTable() Table {
 	family.Holm()
 	for _, r := range rows {
 		points := func(share float64) string { return words.Points(share, 1) }
-		drop := r.Interval(0.95)
+		drop := r.Agreeing(r.adjusted, level)
 		t.add(r.lead, r.N, r.of[0], r.of[1],
 			points(0-r.Drop())+" "+words.Range(points(0-drop[1]), points(0-drop[0])), r.Lost, r.Won, pValue(r.p),
 			bold(pValue(r.adjusted), r.adjusted <= level))
 	}
-	t.note("", "In points, with the 95 %% score interval of a paired difference. Each network is attacked itself%s. "+
+	t.note("", "In points, with the score interval of a paired difference at the level of the test's step in Holm's "+
+		"correction, which leaves out 0 where the adjusted p is at most %g. Each network is attacked itself%s. "+
 		"p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), in bold up to %g.",
-		map[bool]string{true: " or given the other's images, as the attack says"}[s.Mode == result.Transfer],
+		level, map[bool]string{true: " or given the other's images, as the attack says"}[s.Mode == result.Transfer],
 		words.Plural(len(rows), "test"), level)
 	return t.marked()
 }

@@ -24,7 +24,7 @@ func (v Report) HeadlineTable() Table {
 	if v.Quoted {
 		return t
 	}
-	modes := lists.Distinct(v.Suites, func(s Suite) string { return s.Attacker().Name })
+	modes := lists.Distinct(v.Suites, func(s Suite) string { return words.If(!s.Plain(), s.Attacker().Name) })
 	rows := slices.Concat(lists.Map(v.Suites, Suite.Rows)...)
 	controls := lists.Distinct(rows, func(r view.Row) string { return r.Control }) // "" for a suite without controls
 	named := lists.Only(controls, func(c string) bool { return c != "" })
@@ -33,7 +33,7 @@ func (v Report) HeadlineTable() Table {
 	t.lead("Model", !varied)
 	t.lead("Model · control", varied)
 	if varied {
-		t.Caption += ": baseline / controlled"
+		t.Caption += ": undefended / controlled"
 	} else {
 		t.Caption += versus(named)
 	}
@@ -162,6 +162,7 @@ func (v Report) meetings() (order []place, at map[place][]*result.Cell, columns 
 			known.Learn(c)
 			columns[c.Attack] = known
 			p := place{c.Row, *c.Norm, c.Epsilon, c.N}
+			p.Defense = s.Side(c.Defense).Control // of every mode
 			if at[p] == nil {
 				order = append(order, p)
 			}
@@ -176,7 +177,7 @@ func (v Report) meetings() (order []place, at map[place][]*result.Cell, columns 
 func (v Report) KnowledgeTable() Table {
 	t := Table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker " +
 		"knows; the lowest in bold",
-		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
+		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "Undefended"}}
 	if v.Quoted { // equal names do not mean equal controls there
 		return t
 	}
@@ -326,7 +327,7 @@ func (v Report) attackTable() Table {
 		t.add(name, described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
 			described(setting(a.Epsilons)), described(settings(a.Parameters)))
 		for _, c := range a.Components {
-			t.add(name, "component "+c.Kind, "", "", "", described(settings(c.Parameters)))
+			t.add(name, "component "+words.Component(c.Kind), "", "", "", described(settings(c.Parameters)))
 		}
 	}
 	return t.marked()

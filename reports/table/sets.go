@@ -62,7 +62,7 @@ const inclusionMark = "⊂"
 // certifiedTable gives the accuracy proved for the classifiers, beside the accuracy that attacks leave.
 func (s Suite) certifiedTable(by *view.Apart, k kind) Table {
 	t := s.table("Certified accuracy in % ("+words.Clean(by.Attack)+"): [proven, left by attacks]"+s.OfFirstSeed(), 2,
-		"Model", "Defense")
+		"Model", defenseHead)
 	var has certified
 	for _, b := range by.Brackets(s.Suite, s.Models[0], cell.None) {
 		head := words.NormName(b.Norm) + " (" + b.Epsilon.String() + ")"
@@ -116,7 +116,7 @@ func meanGap(by *view.Apart, of view.Series) string {
 
 func smoothingNotes(by *view.Apart, has certified) []string {
 	return said(
-		fmt.Sprintf("%s. The smoothed classifier answers the class that the network, alone or controlled, answers "+
+		fmt.Sprintf("%s. The smoothed classifier answers the class that the line's network answers "+
 			"most often under Gaussian noise: another classifier than the one of the other tables. No perturbation "+
 			"within ε changes its answer on a proven image; each such certificate is wrong with a probability of at "+
 			"most %v.",
@@ -133,7 +133,7 @@ func smoothingNotes(by *view.Apart, has certified) []string {
 
 func bracketNotes(by *view.Apart, _ certified) []string {
 	return []string{words.Clean(by.Of.Title) + ". Proven: no perturbation within ε changes the answer of the " +
-		"network, alone or controlled. Left: none was found that does. Mean gap: between the largest radius proven " +
+		"line's network. Left: none was found that does. Mean gap: between the largest radius proven " +
 		"and the smallest broken, over all images; 0 where the network is wrong without a perturbation."}
 }
 
@@ -143,14 +143,15 @@ func proofNotes(by *view.Apart, has certified) []string {
 		reason = ": " + spec.Reason
 	}
 	return said(words.Clean(by.Of.Title)+". On a proven image no perturbation within ε changes the answer of the "+
-		"network, alone or controlled"+reason+".", words.If(has.attacked, "Left by attacks: the least of the suite's "+
+		"line's network"+reason+".", words.If(has.attacked, "Left by attacks: the least of the suite's "+
 		"attacks in that ball. The best attacker's lies between both numbers."))
 }
 
 func corruptionScores(s Suite, by *view.Apart) Table {
 	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
 		"): means over corruptions and severities, in %",
-		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
+		Head:  []string{"Model", defenseHead, "Clean error", "Mean accuracy", "Mean corruption error"},
+		plain: len(s.Controls) == 0}
 	if t.head(by.Normalised, "mCE"); by.Normalised {
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}

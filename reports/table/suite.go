@@ -12,9 +12,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// Details returns the suite's tables that a page folds if they are long.
-func (s Suite) Details() []Table {
-	return filled(append(s.SetTables(true), s.CellTables(Page)...)...)
+// Further returns the suite's tables at the end of its section on a page, which folds them if they are long.
+func (s Suite) Further() []Table {
+	return filled(slices.Concat([]Table{s.IntervalTable()}, s.ClassTables(), s.SetTables(true), s.CellTables(Page))...)
 }
 
 func filled(all ...Table) []Table {
@@ -23,18 +23,18 @@ func filled(all ...Table) []Table {
 
 // table starts a table whose numbers depend on the suite's attacker.
 func (s Suite) table(caption string, lead int, head ...string) Table {
-	return Table{Anchor: s.Slug, Caption: s.Caption(caption), Lead: lead, Head: head}
+	return Table{Anchor: s.Slug, Caption: s.Caption(caption), Lead: lead, Head: head, plain: len(s.Controls) == 0}
 }
 
-// AccuracyTable is the paper's table: baseline / controlled under each attack.
+// AccuracyTable is the paper's table: undefended / controlled under each attack.
 func (s Suite) AccuracyTable() Table {
 	several, what := len(s.Controls) > 1, versus(s.Controls)
 	if s.Sides[0] != "" {
 		several, what = false, ": "+words.Clean(s.Sides[0])+" / "+words.Clean(s.Sides[1])+" control"
 	}
 	t := s.table("Accuracy in %"+what+s.OverSeeds(), 1, "Model")
-	t.Notes = footnotes(s)
-	t.lead("Control", several)
+	t.Notes, t.sides = footnotes(s), s.Sides
+	t.lead(controlHead, several)
 	t.head(true, s.Heads()...)
 	for _, r := range s.Rows() {
 		line := boxes(r.Model, shown(several, r.Control))
@@ -49,7 +49,7 @@ func (s Suite) AccuracyTable() Table {
 
 // IntervalTable gives every accuracy with its 95 % interval, one line per model and defense.
 func (s Suite) IntervalTable() Table {
-	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
+	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", defenseHead)
 	t.head(true, s.Heads()...)
 	for _, one := range s.Lines() {
 		values := lists.Map(one.Cells, func(c *result.Cell) string {
@@ -88,7 +88,7 @@ func (s Suite) ClassTables() []Table {
 	models, controls := len(s.Models) > 1, len(s.Controls) > 1
 	t := s.table(what, 0)
 	t.lead("Model", models)
-	t.lead("Control", controls)
+	t.lead(controlHead, controls)
 	t.lead("Class", true)
 	t.head(true, "Images")
 	t.head(true, s.Heads()...)
@@ -149,7 +149,7 @@ func (s Suite) ComparisonTable() Table {
 		return Table{}
 	}
 	ours := "ours" + words.If(s.Seeds > 1, s.OfFirstSeed()+",")
-	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", "Defense",
+	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", defenseHead,
 		"Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead)
 	count := map[string]int{}
 	var lacking []string

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/view"
@@ -37,6 +38,16 @@ type Table struct {
 	Rows    [][]Box
 	Sums    int // number of last rows that sum up those above
 	Notes   []Footnote
+	sides   [2]string // of entries a / b; empty: undefended / controlled
+	plain   bool      // no network is controlled: the column that would say so is left out
+}
+
+// Sides names the sides of entries a / b.
+func (t Table) Sides() [2]string {
+	if t.sides != [2]string{} {
+		return t.sides
+	}
+	return [2]string{words.DefenseName(cell.None), "controlled"}
 }
 
 // Long reports whether a page should fold the table and let readers filter it.
@@ -54,6 +65,12 @@ func (t Table) Room() int {
 func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 
 func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
+
+// Heads of row headings that name a network's control.
+const (
+	defenseHead = "Defense"
+	controlHead = "Control"
+)
 
 // Heads of columns of words after the row headings.
 const (
@@ -81,7 +98,7 @@ type Box struct {
 	Spans  []Span
 	Repeat bool        // repeats the box above
 	Bar    float64     // a fraction to draw behind the text, −1 for none
-	Pair   *[2]float64 // two fractions to draw, the baseline's over the controlled one's
+	Pair   *[2]float64 // two fractions to draw, the undefended network's over the controlled one's
 	Link   string      // id of the text's target on a page
 	Value  string      // sort key on a page, if the text does not begin with it
 	Anchor string      // of the marks' suite, in a table over several
@@ -182,15 +199,21 @@ func (b Box) Written(how func(Span) string) (out string) {
 func versus(controls []string) string {
 	switch len(controls) {
 	case 0:
-		return " (no controller)"
+		return ""
 	case 1:
-		return ": baseline / controlled (" + words.Clean(controls[0]) + ")"
+		return ": undefended / controlled (" + words.Clean(controls[0]) + ")"
 	}
-	return ": baseline / controlled"
+	return ": undefended / controlled"
 }
 
-// marked flags the row headings that repeat the line above.
+// marked flags the row headings that repeat the line above. A plain table loses the column of its defenses.
 func (t Table) marked() Table {
+	i := slices.IndexFunc(t.Head, func(h string) bool { return h == defenseHead || h == controlHead })
+	if t.plain && i >= 0 && i < t.Lead {
+		t.Lead--
+		t.Head = slices.Delete(slices.Clone(t.Head), i, i+1)
+		t.Rows = lists.Map(t.Rows, func(r []Box) []Box { return slices.Delete(slices.Clone(r), i, i+1) })
+	}
 	for i := 1; i < len(t.Rows); i++ {
 		for j := 0; j < t.Lead && t.Rows[i][j].Plain() == t.Rows[i-1][j].Plain(); j++ {
 			t.Rows[i][j].Repeat = true

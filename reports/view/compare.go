@@ -55,7 +55,8 @@ func (g *Group) Ranking() string {
 	case !g.Attacked():
 		out = "Ranked by accuracy on clean images, as no attack was run"
 	case len(attacks) > 1:
-		out = "Ranked by worst: the share of images that a line is right on under every one of " + words.Some(attacks)
+		out = "Ranked by worst: the fraction of images that a line is right on under every one of " +
+			words.Some(attacks)
 	}
 	if unranked := len(g.Entries) - g.Ranked(); unranked > 0 {
 		out += fmt.Sprintf("; %s not have all of that, and no rank", words.Plural(unranked, "line does", "lines do"))

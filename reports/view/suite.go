@@ -76,8 +76,12 @@ func (s about) Sample() string {
 	return fmt.Sprintf("%s · n = %d", words.Clean(s.Dataset), s.N)
 }
 
-// Facts returns the line under a heading: data set, number of images, mode.
-func (s about) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
+// Plain reports whether the suite has no control, and its networks are attacked themselves: reports then speak of
+// neither controls nor attackers.
+func (s about) Plain() bool { return len(s.Controls) == 0 && s.Attacker().Name == result.Whitebox }
+
+// Facts returns the line under a heading: data set, number of images, and the mode unless the suite is plain.
+func (s about) Facts() string { return s.Sample() + words.If(!s.Plain(), " · "+s.Attacker().Name) }
 
 // Attacker returns the mode of the suite's attacker. For an unknown mode, and for a paper's table that calls an attack
 // through controls white-box, it has only a name.
@@ -109,18 +113,20 @@ func (s about) AttackerOf(defense string) result.Mode {
 	return m
 }
 
-// Made says how the suite's adversarial images were made, if that is known.
+// Made says how the suite's adversarial images were made, if that is known and the suite is not plain.
 func (s about) Made() string {
 	made := s.Attacker().Made
-	return words.If(made != "", "adversarial images"+words.If(s.sides != nil, ":")+" "+made)
+	return words.If(made != "" && !s.Plain(), "adversarial images"+words.If(s.sides != nil, ":")+" "+made)
 }
 
-// Caption adds the suite's attacker to a caption.
-func (s about) Caption(what string) string { return what + "; attacker: " + s.Attacker().Name }
+// Caption adds the suite's attacker to a caption, unless the suite is plain.
+func (s about) Caption(what string) string {
+	return what + words.If(!s.Plain(), "; attacker: "+s.Attacker().Name)
+}
 
-// Knows describes what a suite's attacker knows; "" for an unknown mode, and for a paper's table, which need not
-// explain it again.
-func (s about) Knows() string { return words.If(!s.Quoted, s.Attacker().Knows) }
+// Knows describes what a suite's attacker knows; "" for an unknown mode, for a plain suite, and for a paper's table,
+// which need not explain it again.
+func (s about) Knows() string { return words.If(!s.Quoted && !s.Plain(), s.Attacker().Knows) }
 
 // OverSeeds says in a caption that its accuracies are means over seeds; "" for a single seed.
 func (s about) OverSeeds() string {
@@ -138,11 +144,11 @@ func (s *Suite) Heads() []string { return lists.Map(s.Columns, words.Column.Titl
 // Series is one model under one defense over the suite's columns; missing cells are nil.
 type Series struct {
 	Model, Defense string
-	Index          int // 0 for the baseline, 1… for the controls in their order
+	Index          int // 0 for the undefended network, 1… for the controls in their order
 	Cells          []*result.Cell
 }
 
-// Lines returns the series of all models: for each the baseline, then each control.
+// Lines returns the series of all models: for each undefended, then under each control.
 func (s *Suite) Lines() (out []Series) {
 	for _, m := range s.Models {
 		out = append(out, s.Series(m)...)
@@ -172,18 +178,18 @@ func (s *Suite) Each(fn func(c *result.Cell, col words.Column)) {
 	}
 }
 
-// Row is one line of the accuracy table: a model with one controller (or none to compare with).
+// Row is one line of the accuracy table: a model with one control (or none to compare with).
 type Row struct {
 	Model, Control string            // Control is "" if the suite has none
-	Sides          [2][]*result.Cell // the baseline's and the controlled, one cell per column
+	Sides          [2][]*result.Cell // the undefended and the controlled, one cell per column
 }
 
-// Entry is a table cell: both sides of `baseline / controlled`, nil if not (yet) measured.
+// Entry is a table cell: both sides of `undefended / controlled`, nil if not (yet) measured.
 type Entry [2]*result.Cell
 
 func (r Row) Entry(i int) Entry { return Entry{r.Sides[0][i], r.Sides[1][i]} }
 
-// Better returns which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
+// Better returns which side is ahead: −1 the undefended, +1 the controlled, 0 equal or not comparable.
 func (e Entry) Better() int {
 	if e[0] == nil || e[1] == nil {
 		return 0
@@ -289,6 +295,14 @@ type note struct {
 
 type notes []note
 
+// Who names a network and, in a suite with controls, its defense.
+func (s about) Who(model, defense string) []string {
+	if len(s.Controls) == 0 {
+		return []string{words.Clean(model)}
+	}
+	return []string{words.Clean(model), words.DefenseName(defense)}
+}
+
 // notesOf numbers the warnings of the suite's cells in the order of the cells, with those about optimisation loops
 // last.
 func notesOf(s *Suite) (all notes) {
@@ -301,9 +315,9 @@ func notesOf(s *Suite) (all notes) {
 	}
 	s.Each(func(c *result.Cell, col words.Column) {
 		for _, w := range c.Warnings {
-			where := []string{words.Clean(c.Model), words.DefenseName(c.Defense), col.Title()}
-			if w.ID == LoopID {
-				where = where[:2]
+			where := s.Who(c.Model, c.Defense)
+			if w.ID != LoopID {
+				where = append(where, col.Title())
 			}
 			raise(w, where...)
 		}
@@ -314,7 +328,7 @@ func notesOf(s *Suite) (all notes) {
 			attack += " (" + c.Epsilon.String() + ")"
 		}
 		said := result.Warning{ID: "error", Message: words.Clean(c.Error)}
-		raise(said, words.Clean(c.Model), words.DefenseName(c.Defense), attack)
+		raise(said, append(s.Who(c.Model, c.Defense), attack)...)
 	}
 	isLoop := func(n note) bool { return n.ID == LoopID }
 	loops := lists.Only(all, isLoop)

@@ -225,11 +225,32 @@ func (s *Suite) EndsEarly() bool {
 	return ends
 }
 
-// Attackers explains the modes of the file's suites.
+// Controlled reports whether some suite has a control.
+func (v *Report) Controlled() bool {
+	return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return len(s.Controls) > 0 })
+}
+
+// Several reports whether the report has several models.
+func (v *Report) Several() bool {
+	return len(slices.Concat(lists.Map(v.Suites, func(s *Suite) []string { return s.Models })...)) > 1
+}
+
+// Looped reports whether some defense is an optimisation loop.
+func (v *Report) Looped() bool {
+	return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return slices.ContainsFunc(s.Controls, s.Looped) })
+}
+
+// Componented reports whether some attack has several components.
+func (v *Report) Componented() bool {
+	several := func(c result.Cell) bool { return len(c.Steps) > 1 }
+	return slices.ContainsFunc(v.File.Cells, several)
+}
+
+// Attackers explains the modes of the file's suites that are not plain.
 func (v *Report) Attackers() []Fact {
 	modes := lists.Only(result.Modes, func(m result.Mode) bool {
 		return slices.ContainsFunc(v.Suites, func(s *Suite) bool {
-			return s.Attacker().Name == m.Name || slices.Contains(s.Modes, m.Name)
+			return !s.Plain() && (s.Attacker().Name == m.Name || slices.Contains(s.Modes, m.Name))
 		})
 	})
 	return lists.Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
@@ -268,7 +289,7 @@ func (v *Report) Tested() []Fact {
 	}
 	for _, s := range v.Suites {
 		add("Models", s.Models...)
-		add("Controllers", lists.Map(s.Controls, func(c string) string { return s.Side(c).Control })...)
+		add("Controls", lists.Map(s.Controls, func(c string) string { return s.Side(c).Control })...)
 		add("Attacks", s.Heads()[1:]...)
 		add("Certificates", lists.Map(s.Certified(nil), func(by *Apart) string { return by.Of.Title })...)
 		sample := s.Dataset
@@ -276,9 +297,9 @@ func (v *Report) Tested() []Fact {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
 		}
 		add("Data", sample)
-		add("Attacker", s.Attacker().Name)
+		add("Attacker", words.If(!s.Plain(), s.Attacker().Name))
 	}
-	terms := []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"}
+	terms := []string{"Models", "Controls", "Data", "Attacks", "Certificates", "Attacker"}
 	return lists.Map(lists.Only(terms, func(term string) bool { return said[term] != nil }),
 		func(term string) Fact { return Fact{term, words.Some(said[term])} })
 }
@@ -287,7 +308,7 @@ func (v *Report) Tested() []Fact {
 // after. That is the attack worst for the undefended network, if it was attacked alone, otherwise for the controlled
 // one. "" while the clean cells are missing.
 func (s *Suite) summary(r Row) string {
-	hurt, whose := 0, "the baseline's worst attack"
+	hurt, whose := 0, words.If(r.Control != "", "the undefended network's ")+"worst attack"
 	if m := s.Side(r.Control).Mode; r.Control != "" && m != result.Oblivious && m != result.Transfer {
 		hurt, whose = 1, "the controlled network's worst attack"
 	}
@@ -307,7 +328,8 @@ func (s *Suite) summary(r Row) string {
 	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
 	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
 		both := r.Entry(slices.Index(r.Sides[hurt], low))
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.AttackerOf(r.Control).Name, column.Title(), say(both))
+		knows := words.If(!s.Plain(), " ("+s.AttackerOf(r.Control).Name+")")
+		out += fmt.Sprintf("; %s%s, %s, %s", whose, knows, column.Title(), say(both))
 	}
 	return out + "."
 }

@@ -79,6 +79,27 @@ func (c Column) Short() string {
 	return name
 }
 
+// Component writes the kind of an attack's component: "APGD-CE".
+func Component(kind string) string {
+	if name, known := AttackNames[kind]; known {
+		return name
+	}
+	return Clean(kind)
+}
+
+// Components names a cell's components; a repeated one is numbered.
+func Components(steps []result.Step) (out []string) {
+	seen := map[string]int{}
+	for _, st := range steps {
+		name := Component(st.Attack)
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s %d", name, seen[name])
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
 // Name returns the attack without its strength: "Clean", "AA ℓ∞".
 func (c Column) Name() string {
 	if c.Attack == cell.None || c.Norm == "" {
@@ -208,7 +229,7 @@ func Thousands[N int | int64](n N) string {
 
 func DefenseName(d string) string {
 	if d == cell.None || d == "" {
-		return "baseline"
+		return "undefended"
 	}
 	return Clean(d)
 }

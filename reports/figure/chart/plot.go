@@ -21,7 +21,7 @@ import (
 
 // Figure is a group of plots with one legend.
 type Figure struct {
-	Slug    string // in the files' names, theory-SLUG.png and .svg
+	Slug    string // in the files' names, theory-SLUG.png, .svg and .pdf
 	Title   string
 	Caption string
 	Columns int // panels a row

@@ -1,6 +1,6 @@
-// Package chart lays charts out on a sheet and writes it as PNG and SVG. A figure fills a [Sheet] with panels and a
-// legend; [Sheet.WritePNG], [Sheet.WriteSVG] and [Sheet.Drawing] draw it, with the same bytes for the same sheet. It
-// knows no results.
+// Package chart lays charts out on a sheet and writes it as PNG, SVG and PDF. A figure fills a [Sheet] with panels and
+// a legend; [Sheet.WritePNG], [Sheet.WriteSVG], [Sheet.WritePDF] and [Sheet.Drawing] draw it, with the same bytes for
+// the same sheet. It knows no results.
 package chart
 
 import (
@@ -404,10 +404,11 @@ func WithInks(page string) string {
 	return strings.Replace(page, end, list(day)+darkPages+list(night)+"}\n"+end, 1)
 }
 
-// SeriesStyle returns CSS with the figures' colours of baseline and controlled bars.
+// SeriesStyle returns CSS with the figures' colours of undefended and controlled bars.
 func SeriesStyle() template.CSS {
 	define := func(t theme) string {
-		return fmt.Sprintf(":root { --baseline: %s; --controlled: %s; }", cssColour(t.lines[0]), cssColour(t.lines[1]))
+		return fmt.Sprintf(":root { --undefended: %s; --controlled: %s; }", cssColour(t.lines[0]),
+			cssColour(t.lines[1]))
 	}
 	return template.CSS(define(light) + "\n@media screen and (prefers-color-scheme: dark) { " + define(dark) + " }\n")
 }

@@ -28,7 +28,7 @@ const (
 
 type theme struct {
 	Paper, Ink, Muted, Grid color.Color
-	lines                   []color.Color // by series: the baseline, then the controls
+	lines                   []color.Color // by series: the undefended network, then the controls
 }
 
 func hex(v uint32) color.Color {
@@ -99,7 +99,7 @@ type Look struct {
 
 const Ink = -1
 
-// LookOf returns the look of a suite's i-th defense; 0 is the baseline.
+// LookOf returns the look of a suite's i-th defense; 0 is the undefended network.
 func LookOf(i int) Look { return Look{Colour: i, Line: true, Dash: i, Marks: true, Marker: i} }
 
 // Labelled starts a series with a legend entry, shortened to a width.
