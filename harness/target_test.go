@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -56,6 +57,9 @@ suites:
 		size := len(x) / shape[0]
 		z := must.Get(job.Classifier(r.Defense).Logits(t.Context(), x[i*size:(i+1)*size]))(t)
 		target := map[string]int{"next": (r.Label + 1) % 10, "third": 3}[r.Attack]
+		if p := attacks.Confidence(z, attacks.Argmax(z)); math.Abs(p-r.Confidence) > 1e-6 {
+			t.Errorf("%s, image %d: confidence %v, want %v", cell.Name(), r.Image, r.Confidence, p)
+		}
 		class, before := attacks.Argmax(z), clean[r.Defense][i].Verdict
 		changed := r.Norm > 0
 		want := before

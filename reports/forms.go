@@ -76,7 +76,7 @@ func (f form) render(v page) string {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
 		}
 		tables := append([]table.Table{s.AccuracyTable()}, s.SetTables(false)...)
-		tables = append(tables, s.EvidenceTable(), s.PairTable(), s.ComparisonTable())
+		tables = append(tables, s.UnionTable(), s.EvidenceTable(), s.PairTable(), s.ComparisonTable())
 		for _, t := range slices.Concat(tables, s.CellTables(table.Text), s.SetTables(true)) {
 			f.table(&sb, t)
 		}

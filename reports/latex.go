@@ -119,6 +119,7 @@ func (v page) texTables() (all []texTable) {
 		if made := s.Made(); made != "" {
 			last.of.Notes = append([]table.Footnote{{Text: words.Heading(made) + "."}}, last.of.Notes...)
 		}
+		add("union", s.UnionTable())
 		add("intervals", s.IntervalTable())
 		add("evidence", s.EvidenceTable())
 		add("pairs", s.PairTable())

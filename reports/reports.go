@@ -137,5 +137,12 @@ func writeFiles(to atomicfile.Output, files []file) error {
 // Answers returns the lines that a run ends with, for the first model of each suite alone and under each control.
 func Answers(f *result.File) []string { return view.Of(f).Answers() }
 
+// Metrics returns a line for each model and control about the probabilities of its answers, from its records.
+func Metrics(f *result.File, records iter.Seq[result.Record]) []string {
+	v := view.Of(f)
+	v.AddMargins(records)
+	return v.Metrics()
+}
+
 // Unions returns a line for the worst case over the attacks of each row; see [result.File.Unions].
 func Unions(f *result.File) []string { return view.Unions(f) }

@@ -316,6 +316,8 @@ const (
 	SolverTable   = "solver"
 	MarginTable   = "margins"
 	CostTable     = "cost"
+	// CalibrationTable says how far probabilities can be trusted, and how soon images break.
+	CalibrationTable = "calibration"
 )
 
 // Columns is the table. The reports' tables by cell have its columns in its order, and so has tables.csv.
@@ -384,6 +386,16 @@ var Columns = slices.Concat(
 		{Head: "Median perturbation", Unit: Norm, Of: quantile("norm", 0.5)},
 		{Head: "Median iteration of first success", Of: quantile("first_success", 0.5)},
 		{Head: "Median forward passes to it", Of: quantile("queries", 0.5)}}),
+	in(CalibrationTable, []Column{
+		{Head: "Calibration error (%)", CSV: "ece", Unit: Fraction,
+			Of: calibrated(func(c *Calibrated) any { return c.Error })},
+		{Head: "Area under risk and coverage (%)", CSV: "risk_area", Unit: Fraction,
+			Of: calibrated(func(c *Calibrated) any { return c.Area })},
+		{Head: "Wrong among the most confident 80 % (%)", CSV: "risk_80", Unit: Fraction,
+			Of: calibrated(func(c *Calibrated) any { return c.Risk })},
+		{Head: "10 % break by iteration", Unit: Whole, Rare: true, Of: calibrated(broken(0.1))},
+		{Head: "Half", Unit: Whole, Rare: true, Of: calibrated(broken(0.5))},
+		{Head: "90 %", Unit: Whole, Rare: true, Of: calibrated(broken(0.9))}}),
 	in(CostTable, []Column{
 		{Head: "Forward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Forward })},
 		{Head: "Backward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Backward })},
@@ -426,13 +438,19 @@ var (
 		}
 		return nil
 	})
-	reached = part(func(c *Cell, all *Recorded) *both {
+	calibrated = part(func(c *Cell, all *Recorded) *Calibrated { return all.Calibrated(c.N) })
+	reached    = part(func(c *Cell, all *Recorded) *both {
 		if all.Distances(c) {
 			return &both{c, all}
 		}
 		return nil
 	})
 )
+
+// broken reads the iteration by which a fraction of the images that break are broken.
+func broken(q float64) func(*Calibrated) any {
+	return func(c *Calibrated) any { return c.of.quantile("first_success", q) }
+}
 
 // quantile reads a quantile of the images' numbers of that name in the record.
 func quantile(name string, q float64) Reading {

@@ -78,21 +78,23 @@ func (m *Recorded) quantile(name string, q float64) any {
 
 // Calibrated says how far the probabilities of a cell's answers can be trusted, attacked or clean.
 type Calibrated struct {
-	N     int     // answers with a probability
 	Error float64 // expected calibration error, a fraction: see [stats.CalibrationError]
 	Area  float64 // mean fraction of wrong answers if the least confident are left out: see [stats.RiskArea]
 	Risk  float64 // fraction of wrong answers among the most confident 80 %
+	of    *Recorded
 }
 
-// Calibrated returns how far the probabilities can be trusted; ok is false if an answer has none.
-func (m *Recorded) Calibrated(n int) (c Calibrated, ok bool) {
+// Calibrated returns how far the probabilities of n answers can be trusted, nil if an answer has none.
+func (m *Recorded) Calibrated(n int) *Calibrated {
 	if m == nil || len(m.confidence) != n || n < 2 {
-		return c, false
+		return nil
 	}
 	risks := stats.Risks(m.confidence, m.known)
-	bins := stats.CalibrationError(m.confidence, m.known)
-	return Calibrated{n, bins, stats.RiskArea(risks), stats.RiskAt(risks, 0.8)}, true
+	return &Calibrated{stats.CalibrationError(m.confidence, m.known), stats.RiskArea(risks), stats.RiskAt(risks, 0.8), m}
 }
+
+// FirstSuccess returns the iteration by which half of the images that break are broken; nil if none is.
+func (c *Calibrated) FirstSuccess() any { return c.of.quantile("first_success", 0.5) }
 
 // Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
 // that does not minimise the norm broke an image, if attacks ended at the first success, or if the images were made on

@@ -118,6 +118,7 @@ type globals struct {
 	every   time.Duration // --log-every; 0 for commands without it
 	quiet   bool
 	union   bool                   // --union
+	metrics bool                   // --metrics
 	picture bool                   // --save-pictures
 	rule    atomicfile.Rule        // for the files that the command writes
 	planned func(*plan.Plan) error // receives the plan of a run instead of running it; nil: the plan is run
@@ -156,6 +157,10 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 		answers := reports.Answers(f)
 		if g.union {
 			answers = append(answers, reports.Unions(f)...)
+		}
+		if g.metrics {
+			records, _ := recordsOf(dir)
+			answers = append(answers, reports.Metrics(f, records)...)
 		}
 		g.progress(c).Report(progress.Answered{Lines: answers})
 		for _, line := range answers {

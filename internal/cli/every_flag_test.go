@@ -69,7 +69,7 @@ var flagValues = map[string]string{
 	"gpus": "1", "group": "7", "image": "j", "json": "", "junit": "j.xml", "keep-inputs": "",
 	"box": "0,1", "keys": "--data arrays.npz | u,v", "label": "", "layout": "nhwc", "limit": "1",
 	"log-every": "0s", "log-format": "json", "markdown": "m.md", "mean": "0.1",
-	"memory": "1Gi", "model": "n", "mount": "/absent", "namespace": "n", "new-model": "--baseline other.json |",
+	"memory": "1Gi", "metrics": "", "model": "n", "mount": "/absent", "namespace": "n", "new-model": "--baseline other.json |",
 	"no-descriptions": "", "norm": "l2", "offline": "", "onnxruntime": "/absent.so", "out": "elsewhere",
 	"output-name": "z", "parallelism": "1", "param": "restarts=2", "pixels": "8bit", "precision": "bf16",
 	"print": "", "probabilities": "", "provider": "openvino; absent", "published": "", "quiet": "", "rate": "6",

@@ -283,6 +283,10 @@ func (f *providerFlags) sets() []string {
 	return lists.Map(f.runtime(), func(k config.Key) string { return fmt.Sprintf("runtime.%s=%v", k.Name, k.Value) })
 }
 
+func (c flags) metrics(g *globals) {
+	c.on(&g.metrics, "metrics", "end with calibration, risk over coverage and the time until images break, too")
+}
+
 func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 
 var logFormats = []string{progress.TextLog, progress.JSONLog}

@@ -110,6 +110,7 @@ leaves a finished run as it is.`,
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.on(&g.union, "union", "end with the accuracy under all attacks of a suite together, too: an image stands if it "+
 		"stands under each")
+	to.metrics(g)
 	to.on(&g.picture, "save-pictures", "write the adversarial images that the run saves as PNG files, too")
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
@@ -121,7 +122,7 @@ leaves a finished run as it is.`,
 			panic(err) // the flag exists
 		}
 	}
-	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "save-pictures", "log-every", "attempt", keepInputs, function)
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "metrics", "save-pictures", "log-every", "attempt", keepInputs, function)
 	to.only(without("shard"), keepInputs, function)
 	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")

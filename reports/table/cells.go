@@ -46,6 +46,9 @@ var cellTables = []byCell{
 	{result.SolverTable, "Solver: running loss of the control problem, mean over the images", "", Page, ""},
 	{result.MarginTable, "Margins: the right class's logit minus the highest other one, on each cell's images", "",
 		Page, ""},
+	{result.CalibrationTable, "Calibration, risk over coverage, and the time until images break", "", Page, "The " +
+		"calibration error is the mean difference between confidence and accuracy in 15 bins. The area is the mean " +
+		"fraction of wrong answers if the least confident are left out. Iterations are of the images that broke."},
 	{result.CostTable, "Time and model passes (in images)", "Time over all {seeds} seeds; model passes (in images) " +
 		"and largest perturbation of the first seed", Page, "A cell's time is that of its attack's components and " +
 		"of the judge's answers to its images."},

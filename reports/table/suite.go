@@ -14,7 +14,8 @@ import (
 
 // Further returns the suite's tables at the end of its section on a page, which folds them if they are long.
 func (s Suite) Further() []Table {
-	return filled(slices.Concat([]Table{s.IntervalTable()}, s.ClassTables(), s.SetTables(true), s.CellTables(Page))...)
+	first := []Table{s.UnionTable(), s.IntervalTable()}
+	return filled(slices.Concat(first, s.ClassTables(), s.SetTables(true), s.CellTables(Page))...)
 }
 
 func filled(all ...Table) []Table {
