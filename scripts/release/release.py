@@ -150,16 +150,16 @@ def start(name, data, target):
             binary = here / program.file_name(target)
         else:
             zipfile.ZipFile(file).extractall(here)
-            binary = next(here.rglob(program.file_name(target)))
+            binary = here / "selfheal" / program.file_name(target)
             binary.chmod(0o755)  # as pip does
         zoo = program.ROOT / "models" / "zoo"
         attack = ["attack", zoo / "preact_robust.onnx", "--data", zoo / "shapes10" / "test.bin", "--limit", "4", "--attack", "fgsm",
-                  "--epsilon", "8/255", "--out", here / "results", "--quiet"]
+                  "--epsilon", "8/255", "--out", here / "results"]
         try:
             done = subprocess.run([*words, binary, *attack], cwd=here, capture_output=True, text=True, check=False)
         except OSError as problem:
             raise program.BuildError(f"{name} does not start: {problem}") from None
-    said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+    said = (done.stderr + done.stdout).strip().splitlines() or ["nothing"]
     if done.returncode != 0 or "robust accuracy" not in said[-1]:
         raise program.BuildError(f"{name}: its program ends with {done.returncode} and says {said[-1]}")
     return f"{name}: {said[-1]}"

@@ -13,6 +13,7 @@ from .conftest import ROOT
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from release import program, release
+
 from selfheal._program import PROGRAM, environment
 
 FILES = {"selfheal": b"program", "README.md": b"text"}
