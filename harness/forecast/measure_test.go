@@ -60,7 +60,7 @@ attacks:
   strong: {kind: apgd-ce, norm: linf, epsilon: 8/255, steps: 20000}
   faint: {kind: apgd-ce, norm: linf, epsilon: 1/2550, steps: 20000}
 suites:
-  fall: {dataset: test, models: [robust], attacks: [strong]}
+  fall: {dataset: test, models: [standard], attacks: [strong]}
   stand: {dataset: test, models: [robust], attacks: [faint]}
 `
 	p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), text, []string{"fall", "stand"})))(t)
