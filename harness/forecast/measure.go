@@ -22,8 +22,8 @@ import (
 	"selfheal/harness/stats"
 )
 
-// A run's time depends on which images an attack breaks, and when. A pilot tells: a few steps of a strong attack on some
-// images. Those that it breaks cost a verdict as much as they cost the pilot; those that stand are attacked by every
+// A run's time depends on which images an attack breaks, and when. A pilot tells: a few steps of a strong attack on
+// some images. A broken image costs a verdict as much as it costs the pilot; one that stands is attacked by every
 // component. Passes are measured in rounds of as many images as the run works on at once.
 
 // Span is a time in seconds, and the bounds between which it lies.
@@ -361,7 +361,7 @@ func (m *measuring) crafting(s plan.Step, full bool) error {
 	return nil
 }
 
-// pilot is what some steps of Auto-PGD leave of images that are spread over a data set.
+// pilot says how many images, spread over a data set, stand after some steps of Auto-PGD.
 type pilot struct {
 	label                   string
 	looked, right, standing int

@@ -89,8 +89,8 @@ func TestReadmeIsWhole(t *testing.T) {
 	}
 }
 
-// Every command of docs/coming-from.md works in the page's order and prints what its row quotes, on networks that have the
-// row's fault. Attacks are cut to few images.
+// Every command of docs/coming-from.md works in the page's order and prints what its row quotes, on networks that have
+// the row's fault. Attacks are cut to few images.
 func TestComingFrom(t *testing.T) {
 	testinput.Runtime(t)
 	page, dir := read(t, "docs/coming-from.md"), t.TempDir()
@@ -115,7 +115,8 @@ func TestComingFrom(t *testing.T) {
 	}
 	writeNPZ(t, "theirs.npz", []int{20, 3, 32, 32}, map[string][]float32{"x_adv": x})
 	rows := 0
-	for _, row := range regexp.MustCompile("(?m)^\\| .* \\| `selfheal (.*)` \\| (.*) \\|$").FindAllStringSubmatch(page, -1) {
+	table := regexp.MustCompile("(?m)^\\| .* \\| `selfheal (.*)` \\| (.*) \\|$")
+	for _, row := range table.FindAllStringSubmatch(page, -1) {
 		words := strings.Fields(row[1])
 		if words[0] == "attack" && !slices.Contains(words, "--limit") {
 			words = append(words, "--limit", "6")

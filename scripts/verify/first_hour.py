@@ -160,9 +160,8 @@ import json, os, sys, traceback
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 sys.path.insert(0, {scripts!r})
-import numpy, torch
-from zoo.onnx_network import OnnxNetwork
-network = OnnxNetwork({network!r})
+import numpy, torch, zoo.onnx_network
+network = zoo.onnx_network.OnnxNetwork({network!r})
 records = numpy.fromfile({images!r}, dtype=numpy.uint8).reshape(-1, 3073)[:50]
 x = torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()).float() / 255
 names = dict(torch=torch, network=network, x=x, y=torch.from_numpy(records[:, 0].astype(int)))
