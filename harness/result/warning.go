@@ -53,7 +53,7 @@ func WarningIDs() []string {
 // The rows. Means and Do are Markdown.
 var (
 	WarnConverted = warning("converted",
-		"It may be too high where gradients are those of a copy; where all answers are a copy's, it is the copy's.",
+		"It is the copy's if the copy answers; if it gives gradients alone, the number may be too high.",
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
 			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). If the message says that the "+
