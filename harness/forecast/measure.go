@@ -232,14 +232,20 @@ func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) 
 	return s, err
 }
 
-// timed is about how long each kind of pass is timed.
-const timed = 300 * time.Millisecond
+// Each kind of pass is timed for so long at least, and in three rounds unless these take longer than patience.
+const (
+	timed    = 300 * time.Millisecond
+	patience = 5 * time.Second
+)
 
 // round returns the time of a pass of one image in rounds of n. It skips the first round, which makes room for the
 // batch, and takes the shortest of the others, as longer ones had to share the machine.
 func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int) error) (float64, error) {
 	best := math.Inf(1)
-	for began, rounds := time.Now(), 0; rounds < 2 || time.Since(began) < timed; rounds++ {
+	enough := func(rounds int, spent time.Duration) bool {
+		return spent > timed && (rounds > 3 || rounds > 1 && spent > patience)
+	}
+	for began, rounds := time.Now(), 0; !enough(rounds, time.Since(began)); rounds++ {
 		start := time.Now()
 		if err := m.ForEach(m.ctx, n, state, do); err != nil {
 			return 0, err
