@@ -91,7 +91,7 @@ test-torch:
 	.venv/bin/python -m pip install -q -r scripts/python/tests/requirements.txt
 	@touch .venv
 
-# A release's archives, bill of materials and checksums, for every platform that this machine can build.
+# A release's archives and wheels for every platform, bill of materials and checksums; what starts here is tried.
 release: .venv
 	.venv/bin/python scripts/release/release.py --out dist
 

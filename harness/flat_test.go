@@ -113,7 +113,8 @@ func TestContradictedScores(t *testing.T) {
 	lying := filepath.Join(t.TempDir(), "lying.onnx")
 	must.Do(t, os.WriteFile(lying, must.Get(os.ReadFile("testdata/flat/normalizer.onnx"))(t), 0o644))
 	edited(t, lying, func(g *pb.GraphProto) { // the label is 1 − label
-		one := &pb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(int32(onnx.Int64)), Int64Data: []int64{1}}
+		one := &pb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(int32(onnx.Int64)),
+			Int64Data: []int64{1}}
 		g.Initializer = append(g.Initializer, one)
 		for _, n := range g.Node {
 			if n.Output[0] == "output_label" {

@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -62,7 +63,8 @@ func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, err
 	d.disk()
 	switch {
 	case d.span != nil:
-		fmt.Fprintf(&d.text, "time: %s on this machine, from timed passes", d.span)
+		fmt.Fprintf(&d.text, "time: %s, on this machine, if as many images stand as after %d steps", d.span,
+			pilotSteps)
 		if d.total.seconds > 0 {
 			fmt.Fprintf(&d.text, "; at the given rates at most %s more, controlled passes not included",
 				Duration(d.total.seconds))
@@ -367,8 +369,13 @@ func (d *description) timed(j *plan.Job) bool {
 		d.span = &Span{}
 	}
 	d.span.add(t.Span)
-	fmt.Fprintf(&d.text, "  time: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right,
+	fmt.Fprintf(&d.text, "  time: %s; right without attack: %d of the %d images looked at", t.Span, t.right,
 		t.looked)
+	if len(t.pilots) > 0 {
+		fmt.Fprintf(&d.text, "; stand after %d steps: %s", pilotSteps,
+			strings.Join(onnx.Each(t.pilots, (*pilot).String), ", "))
+	}
+	d.text.WriteString("\n")
 	return true
 }
 

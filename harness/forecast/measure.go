@@ -3,9 +3,11 @@ package forecast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,22 +19,40 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
+	"selfheal/harness/stats"
 )
 
-// A run's time lies between two bounds that need no attack. Both use the time of a pass, measured in rounds of as
-// many images as the run works on at once. In the lower bound the first component of an attack breaks every image; in
-// the upper bound every image that is right without attack stands to the end.
+// A run's time depends on which images an attack breaks, and when. A pilot tells: a few steps of a strong attack on
+// some images. A broken image costs a verdict as much as it costs the pilot; one that stands is attacked by every
+// component. Passes are measured in rounds of as many images as the run works on at once.
 
-type Span struct{ Low, High float64 }
+// Span is a time in seconds, and the bounds between which it lies.
+type Span struct{ Low, Likely, High float64 }
 
-func (s *Span) add(o Span) { s.Low, s.High = s.Low+o.Low, s.High+o.High }
+func exactly(seconds float64) Span { return Span{seconds, seconds, seconds} }
 
-// String writes 7 to 42 s, 2.1 to 15 min or 42 s to 3 h.
-func (s Span) String() string {
-	if u := unitOf(s.High); u == unitOf(s.Low) {
-		return in(s.Low, u) + " to " + Duration(s.High)
+// between returns the span of a time of which the bounds alone are known.
+func between(low, high float64) Span {
+	if low == 0 {
+		return Span{0, high / 2, high}
 	}
-	return Duration(s.Low) + " to " + Duration(s.High)
+	return Span{low, math.Sqrt(low * high), high}
+}
+
+func (s *Span) add(o Span) {
+	s.Low, s.Likely, s.High = s.Low+o.Low, s.Likely+o.Likely, s.High+o.High
+}
+
+// shared is the factor by which a machine's other work, and what is not counted, may make a run slower.
+const shared = 1.5
+
+// String writes "about 8 s, within a factor of 3".
+func (s Span) String() string {
+	factor := shared
+	if s.Low > 0 {
+		factor *= max(s.High/s.Likely, s.Likely/s.Low)
+	}
+	return "about " + Duration(s.Likely) + ", within a factor of " + in(factor, unit{seconds: 1})
 }
 
 // Times are the times of a plan's jobs on this machine.
@@ -43,6 +63,7 @@ type jobTime struct {
 	why    string // why it is unknown; "" if it is known
 	looked int    // number of images that the network was asked about
 	right  int    // number of those that it gets right
+	pilots []*pilot
 }
 
 // Measurable reports whether all files of at least one job are there.
@@ -82,6 +103,7 @@ type measuring struct {
 	job    *open.Job
 	speeds map[string]speed // by defense
 	time   jobTime
+	pilots map[string]*pilot // of the job, by their labels
 }
 
 // speed is the time that an oracle takes for one image, in seconds.
@@ -140,8 +162,8 @@ func (m *measuring) open(j *plan.Job) (err error) {
 		return err
 	}
 	opening := time.Since(start).Seconds() // again for the job, unless it stays open
-	m.time.add(Span{opening, 2 * opening})
-	m.speeds = map[string]speed{}
+	m.time.add(Span{opening, 1.5 * opening, 2 * opening})
+	m.speeds, m.pilots = map[string]speed{}, map[string]*pilot{}
 	for _, who := range m.job.Classifiers {
 		modes := j.Attackers(who.Defense())
 		attacked := len(modes) > 0
@@ -210,14 +232,20 @@ func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) 
 	return s, err
 }
 
-// timed is about how long each kind of pass is timed.
-const timed = 300 * time.Millisecond
+// Each kind of pass is timed for so long at least, and in three rounds unless these take longer than patience.
+const (
+	timed    = 300 * time.Millisecond
+	patience = 5 * time.Second
+)
 
 // round returns the time of a pass of one image in rounds of n. It skips the first round, which makes room for the
 // batch, and takes the shortest of the others, as longer ones had to share the machine.
 func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int) error) (float64, error) {
 	best := math.Inf(1)
-	for began, rounds := time.Now(), 0; rounds < 2 || time.Since(began) < timed; rounds++ {
+	enough := func(rounds int, spent time.Duration) bool {
+		return spent > timed && (rounds > 3 || rounds > 1 && spent > patience)
+	}
+	for began, rounds := time.Now(), 0; !enough(rounds, time.Since(began)); rounds++ {
 		start := time.Now()
 		if err := m.ForEach(m.ctx, n, state, do); err != nil {
 			return 0, err
@@ -240,8 +268,7 @@ func (m *measuring) answers(g plan.Group, images float64) {
 
 func (m *measuring) passes(g plan.Group, images float64) {
 	for _, defense := range g.Scored {
-		t := images * m.speeds[defense].judging()
-		m.time.add(Span{t, t})
+		m.time.add(exactly(images * m.speeds[defense].judging()))
 	}
 }
 
@@ -259,7 +286,8 @@ func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 		if defense == cell.None {
 			passes += open.TrialPasses(m.job.Net, m.job.Set.Len())
 		}
-		m.time.add(Span{0, passes * m.speeds[defense].judging()})
+		most := passes * m.speeds[defense].judging()
+		m.time.add(Span{0, most, most})
 	}
 	return nil
 }
@@ -273,29 +301,13 @@ func (m *measuring) Try(s plan.Step) error {
 
 // Attack adds an attack's passes, unless its images are already made, and the answers to its images.
 func (m *measuring) Attack(s plan.Step) error {
-	right := m.right()
 	if key := s.Keys()[0]; !m.made[key] && s.From == s.Job { // another source's time is added with its job
 		m.made[key] = true
-		v, r, classes := m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
-		f, b := r.Passes(classes)
-		first, gradients := r.Components[0].Passes(classes)
-		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
-		if r.Stored || !m.images[key] && !r.Minimises { // a broken image costs at least one pass
-			t.Low = right * v.passes(1, int64(min(gradients, 1)))
+		if err := m.crafting(s, m.images[key]); err != nil {
+			return m.unknown(err)
 		}
-		if m.again() {
-			t.High += float64(run.Sampled(int(right))) * v.exact.passes(f, b)
-		}
-		if r.Norm == attacks.Linf && gradients > 0 {
-			probe, err := run.Unbounded(classes)
-			if err != nil {
-				return m.unknown(err)
-			}
-			probed := min(right, float64(run.Probed(m.job.Classifier(s.Attacked))))
-			t.High += probed * v.passes(probe.Passes(classes))
-		}
-		m.time.add(t)
 	}
+	right := m.right()
 	m.answers(s.Group, right)
 	if s.First {
 		for _, t := range s.Trials {
@@ -303,6 +315,127 @@ func (m *measuring) Attack(s plan.Step) error {
 		}
 	}
 	return nil
+}
+
+// crafting adds the passes of a step's attack. full is set if others need its images.
+func (m *measuring) crafting(s plan.Step, full bool) error {
+	right, v, r, classes := m.right(), m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
+	f, b := r.Passes(classes)
+	first, gradients := r.Components[0].Passes(classes)
+	whole := v.passes(f, b)                           // the time of an image that stands
+	early := v.passes(int64(first), int64(gradients)) // and of one that the first component breaks
+	verdict := r.Stored || !full && !r.Minimises
+	standing, bounds := 0.5, [2]float64{0, 1} // fractions of the right images
+	known := false
+	if gradients > 0 && !r.Free && !r.Minimises && r.Norm != attacks.L0 {
+		p, err := m.pilot(s, r, right*whole)
+		if err != nil {
+			return err
+		}
+		if known = p.right > 0; known {
+			right = m.n() * float64(p.right) / float64(p.looked)
+			standing, bounds = float64(p.standing)/float64(p.right), stats.Wilson(p.standing, p.right)
+			if verdict {
+				early = min(early, v.passes(p.broken()))
+			}
+		}
+	} else if verdict { // a broken image costs at least one pass
+		early = v.passes(1, int64(min(gradients, 1)))
+	}
+	at := func(standing float64) float64 {
+		t := right * (standing*whole + (1-standing)*early)
+		if m.again() {
+			t += float64(run.Sampled(int(right*standing))) * v.exact.passes(f, b)
+		}
+		return t
+	}
+	t := Span{at(bounds[0]), at(standing), at(bounds[1])}
+	if !known {
+		t = between(t.Low, t.High)
+	}
+	if r.Norm == attacks.Linf && gradients > 0 {
+		probe, err := run.Unbounded(classes)
+		if err != nil {
+			return err
+		}
+		most := float64(run.Probed(m.job.Classifier(s.Attacked)))
+		each := v.passes(probe.Passes(classes))
+		t.Likely += min(right*standing, most) * each
+		t.High += min(right*bounds[1], most) * each
+	}
+	m.time.add(t)
+	return nil
+}
+
+// pilot says how many images, spread over a data set, stand after some steps of Auto-PGD.
+type pilot struct {
+	label                   string
+	looked, right, standing int
+	forward, backward       int // passes on the images that it breaks
+}
+
+// broken returns the mean passes of a broken image.
+func (p *pilot) broken() (forward, backward int64) {
+	n := max(1, p.right-p.standing)
+	return int64(math.Ceil(float64(p.forward) / float64(n))), int64(math.Ceil(float64(p.backward) / float64(n)))
+}
+
+func (p *pilot) String() string {
+	return fmt.Sprintf("%d of %d (%s)", p.standing, p.right, p.label)
+}
+
+const (
+	pilotSteps  = 10
+	pilotImages = 8   // at least
+	pilotTime   = 2.0 // seconds, of short runs; long ones have a fiftieth of their most, at most so often this:
+	pilotTimes  = 15
+)
+
+// pilot attacks images of the present job for a short time, unless it has done so: as far as the attacker of a step
+// knows the classifier, in the recipe's norm and epsilon. most is the most that the recipe takes, in seconds.
+func (m *measuring) pilot(s plan.Step, r attacks.Recipe, most float64) (*pilot, error) {
+	p := &pilot{label: fmt.Sprintf("%s %s", r.Norm, s.Epsilon())}
+	if s.Attacked != cell.None {
+		p.label += ", " + s.Attacked + " " + s.Knows
+	}
+	if known := m.pilots[p.label]; known != nil {
+		return known, nil
+	}
+	set := m.job.Set
+	seconds := min(max(pilotTime, most/50), pilotTimes*pilotTime)
+	p.looked = min(set.Len(), max(pilotImages, int(seconds/(pilotSteps*m.speeds[s.Attacked].gradient))))
+	on, err := m.job.Oracle(m.job.Classifier(s.Attacked), s.Knows)
+	if err != nil {
+		return nil, err
+	}
+	defer on.Close()
+	attack, err := attacks.Setup{Kind: "apgd-ce", Norm: r.Norm, Parameters: map[string]any{"steps": pilotSteps}}.
+		Make(r.Epsilon, on.Classes())
+	if err != nil {
+		return nil, err
+	}
+	var lock sync.Mutex
+	err = m.ForEach(m.ctx, p.looked, on.State, func(ctx context.Context, i int) error {
+		image, err := set.Read(i * set.Len() / p.looked)
+		if err != nil {
+			return err
+		}
+		z := make([]float32, on.Classes())
+		if err := on.Logits(ctx, image.Pixels, z); err != nil || !attacks.Right(z, image.Label) {
+			return err
+		}
+		found, err := attack.Components[0].Perturb(ctx, on, image, attacks.Options{VerdictOnly: true})
+		lock.Lock()
+		defer lock.Unlock()
+		if p.right++; found.Adversarial == nil {
+			p.standing++
+		} else {
+			p.forward, p.backward = p.forward+found.Forward, p.backward+found.Backward
+		}
+		return err
+	})
+	m.pilots[p.label], m.time.pilots = p, append(m.time.pilots, p)
+	return p, err
 }
 
 // Corrupt adds the answers to a corruption's images.
@@ -327,7 +460,7 @@ func (m *measuring) Certify(s plan.Step) error {
 		if err != nil {
 			return m.unknown(err)
 		}
-		m.time.add(Span{m.n() * each[0], m.n() * each[1]})
+		m.time.add(between(m.n()*each[0], m.n()*each[1]))
 	}
 	return nil
 }

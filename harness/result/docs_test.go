@@ -60,7 +60,11 @@ func wrapped(text string) string {
 func TestWarningsPage(t *testing.T) {
 	var b strings.Builder
 	for _, k := range WarningKinds {
-		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n", k.ID, wrapped("**What it means.** "+k.Means),
+		number := wrapped("**The number.** " + k.Number)
+		if strings.Count(number, "\n") > 1 || !strings.HasSuffix(k.Number, ".") {
+			t.Errorf("%s says %q of the number, which is no line", k.ID, k.Number)
+		}
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n\n%s\n", k.ID, number, wrapped("**What it means.** "+k.Means),
 			wrapped("**What to do.** "+k.Do))
 	}
 	generated(t, "../../docs/warnings.md", "<!-- from harness/result/warning.go -->\n", "", b.String())

@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"strings"
 
 	"selfheal/internal/lists"
 )
@@ -14,16 +15,17 @@ type Warning struct {
 
 // WarningKind is a row of the table of warnings.
 type WarningKind struct {
-	ID    string
-	Means string // what happened, and why it matters
-	Do    string // what to do
+	ID     string
+	Number string // what it does to the cell's number, in a line
+	Means  string // what happened, and why it matters
+	Do     string // what to do
 }
 
 // WarningKinds is the table. docs/warnings.md is written from it.
 var WarningKinds []WarningKind
 
-func warning(id, means, do string) WarningKind {
-	k := WarningKind{id, means, do}
+func warning(id, number, means, do string) WarningKind {
+	k := WarningKind{id, number, means, do}
 	WarningKinds = append(WarningKinds, k)
 	return k
 }
@@ -31,6 +33,16 @@ func warning(id, means, do string) WarningKind {
 // New makes a warning of this kind.
 func (k WarningKind) New(format string, args ...any) Warning {
 	return Warning{ID: k.ID, Message: fmt.Sprintf(format, args...)}
+}
+
+// Effect is the sentence of an id's kind about the number; "" for an id that this version does not know.
+func Effect(id string) string {
+	for _, k := range WarningKinds {
+		if k.ID == id {
+			return strings.Replace(k.Number, "It ", "The number ", 1)
+		}
+	}
+	return ""
 }
 
 // WarningIDs lists the ids in the table's order.
@@ -41,6 +53,7 @@ func WarningIDs() []string {
 // The rows. Means and Do are Markdown.
 var (
 	WarnConverted = warning("converted",
+		"It is the copy's if the copy answers; if it gives gradients alone, the number may be too high.",
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
 			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). If the message says that the "+
@@ -50,17 +63,20 @@ var (
 		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what "+
 			"Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
 	WarnFarCopy = warning("far-copy",
+		"It may be too high: attacks follow the gradients of another network.",
 		"The file itself gives the answers, as it computes in integers or halves, and a copy in float32 gives the "+
 			"gradients ([quantised.md](quantised.md)). On more than a tenth of the images that were asked about "+
 			"the copy answers otherwise than the file: attacks follow the gradients of another network.",
 		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
+		"It is the file's; attacks that look among the levels may find a lower one.",
 		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the "+
 			"file about the nearest levels that lie within epsilon. On this fraction of the images the opened form of "+
 			"the network, which takes any pixels, has another verdict at those between.",
 		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
+		"It is too high: gradients vanish.",
 		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
 			"reference AutoAttack's test). Cross-entropy takes the logarithm of a softmax of the output. On "+
 			"probabilities its gradients vanish and margins are squeezed into [−1,1], so that the attacks are weaker "+
@@ -68,6 +84,7 @@ var (
 		"Set `output: probabilities` for the model: the logarithm of its output then serves as logits. Or export the "+
 			"network without its last softmax.")
 	WarnNoProbabilities = warning("no-probabilities",
+		"It may be too high: losses and gradients are not the model's.",
 		"The config says `output: probabilities`, but on this fraction of the images the model's output does not add "+
 			"up to 1, to 1e-3. The logarithm of the output then serves as logits. If the output is logits already, "+
 			"this cuts off all negative values and bends the rest: losses and gradients are not the model's, and "+
@@ -75,6 +92,7 @@ var (
 		"Remove `output: probabilities`, unless the network gives probabilities of each class on its own (a sigmoid "+
 			"for each class).")
 	WarnSigmoids = warning("sigmoids",
+		"It may be too high: gradients vanish.",
 		"On every image each of the model's outputs lies between 0 and 1, and their sum changes from image to image: "+
 			"a sigmoid for each class, as networks for several labels an image have it. As logits such outputs are "+
 			"squeezed into (0,1), where gradients vanish and attacks are weaker than they should be. A single output "+
@@ -82,17 +100,20 @@ var (
 		"Export the network without its last sigmoid, which changes no answer. For a single output set "+
 			"`output: probabilities` (`--probabilities`).")
 	WarnEmbeddings = warning("embeddings",
+		"It says nothing.",
 		"On every image the model's output is a vector of length 1, to 1e-4: a normalised embedding, as "+
 			"face recognition and CLIP compare them. Its largest value is no class, and accuracies say nothing.",
 		"Export the network with its classifier behind it: for CLIP the product with the texts' embeddings, "+
 			"times the scale. If another output has the classes, `output_name` (`--output-name`) takes it.")
 	WarnClassSubset = warning("class-subset",
+		"It says nothing if the labels are not the model's.",
 		"The data set has fewer classes than the model has outputs, and nothing says which: a folder's classes "+
 			"are numbered in the order of their names. With ten folders for a model of a thousand classes, the images "+
 			"of the fifth count as right if the model answers its own fifth class, whatever that is.",
 		"Name the model's classes in the order of its outputs, by `datasets.NAME.classes`: a folder's images then "+
 			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
+		"It is as low as the judge confirms; a few such images change nothing.",
 		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
 			"correctly; so it did with the image that the attack found when it asked the file too. The image counts "+
 			"as not broken. Many mean that the model's answers are not repeatable: attack and judge speak of "+
@@ -100,12 +121,14 @@ var (
 		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
 	WarnJudgedApart = warning("judged-apart",
+		"It may be off by as many images either way.",
 		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns "+
 			"it, and as the run has kept it. On this fraction of the images the second answer was another one. The "+
 			"network draws at random, or memory or disk are damaged.",
 		"For a network that draws at random set `votes`. Otherwise run again, and distrust the machine if that comes "+
 			"to other numbers.")
 	WarnZeroGradient = warning("zero-gradient",
+		"It may be too high by as many images; it is told as \"at most\" where they stand.",
 		"On this fraction of the attacked images a run of an attack began where every value of the gradient was 0, or "+
 			"had underflowed (below 1.2e-38). All losses are watched, at the first point of every run over restarts "+
 			"and targets (the reference looks at the DLR losses alone). Without a gradient an attack stands still, "+
@@ -119,17 +142,20 @@ var (
 			"layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
 			"through it.")
 	WarnNotFiniteGradient = warning("not-finite-gradient",
+		"It may be too high by as many images.",
 		"On this fraction of the attacked images a loss or a gradient was infinite or NaN. A step along such a "+
 			"gradient goes nowhere or to a corner, and the rest of that run is lost. The image may then count as "+
 			"robust although it was hardly attacked.",
 		"Look for what overflows: very large logits, a division or a logarithm near 0, a solver whose `learning_rate` "+
 			"lets the closed loop diverge. `selfheal doctor MODEL` compares the gradient with differences.")
 	WarnNotFiniteAnswer = warning("not-finite-answer",
+		"It counts these images as broken.",
 		"On this fraction of the images that an attack made, the logits were NaN or infinite. NaN is no right answer: "+
 			"the image counts as broken, as in the reference AutoAttack. Its margin is `null` in the records.",
 		"Look for what overflows inside the ball: a root or a logarithm of a number below 0, a division by 0. The "+
 			"accuracy holds for the network as it is; a network without that fault may be more robust.")
 	WarnSquareWins = warning("square-wins",
+		"It may be too high: gradients mislead.",
 		"Square, which sees no gradients, broke more than one image, and more than 0.2 % of all, that the gradient "+
 			"attacks before it in the same recipe had left. This holds for every version of AutoAttack; in the "+
 			"reference the test cannot fire in `plus`. A gradient tells more than queries do. If queries win, "+
@@ -138,12 +164,14 @@ var (
 		"Read the number as an upper bound that is not tight. Give Square more `queries` and `restarts`, try `plus`, "+
 			"and for a controlled network attack through the control (`mode: whitebox-through`).")
 	WarnPrecisionDiffers = warning("precision-differs",
+		"It is too high by about the fraction that fell again.",
 		"The attack ran in bf16 or tf32, and some of the images that it left fell when they were attacked again in "+
 			"float32. A sample is: a twentieth of what stands, at least 50 images. The cell's `agreement` says how "+
 			"many, and so how far the accuracy is from what the same attack finds in float32; verdicts stay as they "+
 			"were.",
 		"Run the attack with `precision: f32` where the difference matters.")
 	WarnCertifiedBroken = warning("certified-broken",
+		"The proven fraction may be too high by as many images.",
 		"An image is certified, and broken all the same within what is certified. Bounds allow no such image: the run "+
 			"ends with an error. With smoothing, the smoothed classifier answers another class on an attack's image "+
 			"that lies within the certified radius of the clean one, and the answers of its samples leave no doubt (a "+
@@ -153,30 +181,35 @@ var (
 		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that "+
 			"always answers the same image the same way.")
 	WarnNotBounded = warning("not-bounded",
+		"The proven fraction is 0, whatever the control is worth.",
 		"A certificate by bounds was asked for of a control whose closed loop has none: it holds an operator without "+
 			"bounds, or its solver unrolls to more nodes than a graph may have. None of the cell's images is proven, "+
 			"which says nothing of the control.",
 		"Certify it by smoothing, which takes any classifier, or take an embedding of the operators that "+
 			"[certificates.md](certificates.md) lists, under greedy control.")
 	WarnFewClasses = warning("few-classes",
+		"It holds, but is not that of the published recipe.",
 		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
 			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's "+
 			"name says `-few`. The numbers are sound, but not those of AutoAttack's published recipe, which is "+
 			"undefined there. Square is left out in ℓ2 and ℓ1 for rows of features, as its windows need images.",
 		"Name the recipe as it stands in the cell when you compare.")
 	WarnClassesLeftOut = warning("classes-left-out",
+		"It is of the classes that are left.",
 		"A limit took the first images of a data set whose classes are mixed, and with them so few classes that "+
 			"others, for which there was room, have no image. The numbers describe the classes that are left, and "+
 			"say little of the network.",
 		"Take images evenly: `sample: {n: 1000, per_class: true}` instead of `limit`. A `limit` does so by itself "+
 			"where images are sorted by class.")
 	WarnFilesLeftOut = warning("files-left-out",
+		"It is of fewer images than the folder has files.",
 		"A folder of images holds files that are no PNG, JPEG or WebP, folders in a class's folder, or files beside "+
 			"the classes' folders. They are not read. `datasets.NAME.left_out` in results.json counts them and names "+
 			"the first.",
 		"Nothing, if they are notes or lists. Convert images of other kinds, and bring those in deeper folders up to "+
 			"their class's.")
 	WarnImagesChanged = warning("images-changed",
+		"It is of fewer images, or of clipped ones.",
 		"Some of a data set's images are not there as their files have them. Either files can't be read: a link "+
 			"leads nowhere, a file is damaged, empty, no image of its kind, or a grey one of 16 bits. They are left "+
 			"out; the ids of the others stay what they are, and `datasets.NAME.left_out` in results.json counts them "+
@@ -185,6 +218,7 @@ var (
 		"Mend or remove the files that are named. Clipped values need nothing: the numbers equal those for the same "+
 			"images clipped by hand.")
 	WarnPreprocessing = warning("preprocessing",
+		"It is most likely of wrong inputs: too low on clean images, and attacked ones say little.",
 		"The network is right on more clean images when it takes them in another usual way than the one given: "+
 			"in [0,1], [0,255] or [-1,1], or by the mean and deviation of ImageNet, CIFAR-10, CIFAR-100 or MNIST. At "+
 			"most 1,000 of the scored images are tried, and the difference is more than chance: "+
@@ -194,6 +228,7 @@ var (
 		"Paste the flags, or the config's line, that the message has. If the training code says otherwise, it is "+
 			"right: the message tells what fits these images.")
 	WarnNearChance = warning("near-chance",
+		"It says nothing: the network guesses.",
 		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in "+
 			"the number of classes, on 20 images or more. Most often the network sees other images than it was "+
 			"trained on: a wrong or missing mean and std, pixels up to 255 instead of 1, channels in another order "+
@@ -201,6 +236,7 @@ var (
 		"Check `preprocess`, the data set's `format` and its `classes` against the training code. Take more images if "+
 			"there are few.")
 	WarnOptimisationLoop = warning("optimisation-loop",
+		"It is too high unless the attack goes through the loop.",
 		"The control solves an optimisation problem for every image while the network runs (`msa` or `pmp`; greedy "+
 			"control is one pass and that of its embeddings). Reports mark such rows with †. RobustBench leaves such "+
 			"defenses out of its leaderboards, as it does those that are random or have no gradients: they make "+
@@ -210,6 +246,7 @@ var (
 		"Give the mark along with the number, and beside it a suite with `mode: whitebox-through`, whose gradient "+
 			"goes through every step of the solver. The report then puts the attackers side by side.")
 	WarnMaskedByControl = warning("masked-by-control",
+		"It is too high: an attacker who knows the control leaves less.",
 		"The accuracy of this oblivious cell lies more than 10 points above what the same attack made through the "+
 			"control leaves in the same run, on the same images. The numbers of images do not explain it: the two 95 "+
 			"% intervals do not meet. The control repairs images made without knowledge of it, which is the paper's "+
@@ -217,6 +254,7 @@ var (
 			"control hides.",
 		"Report both numbers; the lower one bounds robustness.")
 	WarnRandomized = warning("randomized",
+		"It changes with the seed, and is too high without an attack that averages.",
 		"Among 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the "+
 			"reference's test). A random classifier has no single verdict on an image: attack and judge see different "+
 			"networks, one gradient is only a sample, and another seed gives other numbers. RobustBench only takes "+
@@ -225,6 +263,7 @@ var (
 			"give it [`votes`](models.md#networks-that-draw-at-random): its answer is then that of many passes, and "+
 			"attacks average over passes.")
 	WarnUnstableLoss = warning("unstable-loss",
+		"It may be too high: gradients say little.",
 		"Noise of half a grey level, which no image shows, changes the margin of the median image by more than 10 % "+
 			"(the mean over 10 neighbours; trained networks are at 1 % and below). On so rough a surface the gradient "+
 			"at a point says nothing about the next one, and gradient attacks walk astray (the unstable-loss "+
@@ -233,6 +272,7 @@ var (
 		"Trust Square and attacks with averaged gradients (`eot_iter`) more than the rest. For a control, a smaller "+
 			"`learning_rate` or more `inner` steps smooth the loop.")
 	WarnStandsAtEpsilonOne = warning("stands-at-epsilon-1",
+		"It is no robustness until the cause is known.",
 		"Images that stood an ℓ∞ attack still stand when epsilon is 1, where any image may become any other (APGD on "+
 			"the margin, 20 steps; up to 32 images, 8 of a controlled network). With an unbounded perturbation an "+
 			"attack must break everything (Athalye et al. 2018; Carlini et al. 2019). If it does not, the attack "+
@@ -240,6 +280,7 @@ var (
 		"Look at the other warnings of the cell first, above all `zero-gradient` and `unstable-loss`. Until the cause "+
 			"is known the cell's accuracy is no robustness.")
 	WarnQuick = warning("quick",
+		"It may be higher than AutoAttack standard's, most often by 0.1 points at most.",
 		"The number is of AutoAttack's version `quick`, runs of APGD that give up early: a fortieth of `standard`'s "+
 			"passes, in ℓ1 a twenty-third. On three networks that it was not chosen by (1,000 images each) it left at "+
 			"most 0.1 points more than `standard` in each norm "+

@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -449,7 +450,8 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		}
 	}
 	for _, notice := range who.Notices {
-		warn(!strings.HasSuffix(notice, simplify.NoticeLong), result.WarnConverted, "model %s: %s", who.Model, notice)
+		changes := !strings.HasSuffix(notice, simplify.NoticeLong) && !strings.HasSuffix(notice, onnx.NoticeNamed)
+		warn(changes, result.WarnConverted, "model %s: %s", who.Model, notice)
 	}
 	if who.Control == nil {
 		list = append(list, answers(s, v)...)

@@ -94,7 +94,8 @@ Both are listed below.`,
 	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out; each "+
 		"attack then makes all its steps on an image that breaks, too")
 	to.metrics(g)
-	to.on(&g.picture, "save-pictures", "write them as PNG files too, under the images' own names, to pictures/ in --out")
+	to.on(&g.picture, "save-pictures", "write them as PNG files too, under the images' own names, to pictures/ "+
+		"in --out")
 	to.only(when{func(*cobra.Command, []string) bool { return !attacks.Proves(f.attack) },
 		"has no use for a certificate, which makes no images"}, "save-adversarial", "save-pictures")
 	return c

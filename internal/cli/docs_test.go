@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
 )
 
 // Every block of the README works as shown, in a folder with a network and images, in the README's order: commands
@@ -26,6 +29,8 @@ func TestReadme(t *testing.T) {
 	t.Chdir(dir)
 	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it",
 		"go test ./...": "it is this test", "go run . run": "TestRunBundled runs it"}
+	skips["pip install selfheal_onnx-0.1.0-py3-none-manylinux_2_28_x86_64.whl"] = "make test-python does it"
+	skips["tar xzf selfheal_0.1.0_linux_amd64.tar.gz selfheal"] = "make release unpacks and starts it"
 	short := map[string]string{"run": "--limit 4 --batch 4 --set attacks.aa-linf.version=quick",
 		"fit": "--set controls.healed.layers.0.embedding.epochs=1", "check": "--set gate.max_drop=0.9"}
 	for i, block := range blocksOf(text) {
@@ -84,6 +89,84 @@ func TestReadmeIsWhole(t *testing.T) {
 	}
 }
 
+// Every command of docs/coming-from.md works in the page's order and prints what its row quotes, on networks that have
+// the row's fault. Attacks are cut to few images.
+func TestComingFrom(t *testing.T) {
+	testinput.Runtime(t)
+	page, dir := read(t, "docs/coming-from.md"), t.TempDir()
+	standard := []byte(read(t, "models/zoo/preact_standard.onnx"))
+	for name, data := range map[string][]byte{
+		"my.onnx":      []byte(read(t, "models/zoo/preact_robust.onnx")),
+		"int8.onnx":    []byte(read(t, "harness/testdata/quantised/preact_standard-qdq.onnx")),
+		"two.onnx":     []byte(read(t, "harness/testdata/flat/linear.onnx")),
+		"two.parquet":  []byte(read(t, "harness/testdata/flat/cancer.parquet")),
+		"raw.onnx":     normalisedInput(t, standard),
+		"softmax.onnx": softmaxOutput(t, standard),
+	} {
+		put(t, filepath.Join(dir, name), data)
+	}
+	photographs(t, filepath.Join(dir, "photos"), 20)
+	t.Chdir(dir)
+	photos := must.Get(dataset.Open(dataset.Spec{Format: "image-folder", Path: "photos"}, config.Folder("."), 0))(t)
+	var x []float32
+	for i := range 20 {
+		_, image, _ := must.Get3(photos.Image(i))(t)
+		x = append(x, image...)
+	}
+	writeNPZ(t, "theirs.npz", []int{20, 3, 32, 32}, map[string][]float32{"x_adv": x})
+	rows := 0
+	table := regexp.MustCompile("(?m)^\\| .* \\| `selfheal (.*)` \\| (.*) \\|$")
+	for _, row := range table.FindAllStringSubmatch(page, -1) {
+		words := strings.Fields(row[1])
+		if words[0] == "attack" && !slices.Contains(words, "--limit") {
+			words = append(words, "--limit", "6")
+		}
+		var quoted []string
+		for _, q := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[2], -1) {
+			quoted = append(quoted, q[1])
+		}
+		must.Have(t, done(t, words...), quoted...)
+		rows++
+	}
+	if rows != strings.Count(page, "`selfheal ") || rows < 12 {
+		t.Errorf("%d rows were run, of %d commands", rows, strings.Count(page, "`selfheal "))
+	}
+}
+
+// normalisedInput makes a network of images in [0,1] one of images that are normalised as CIFAR-10's.
+func normalisedInput(t *testing.T, data []byte) []byte {
+	g := must.Get(onnx.Decode(data))(t)
+	in := g.Inputs[0].Name
+	for _, n := range g.Nodes {
+		for i, name := range n.Inputs {
+			if name == in {
+				n.Inputs[i] = "pixels"
+			}
+		}
+	}
+	g.Consts["std"] = onnx.FloatTensor(onnx.Shape{3, 1, 1}, []float32{0.2471, 0.2435, 0.2616})
+	g.Consts["mean"] = onnx.FloatTensor(onnx.Shape{3, 1, 1}, []float32{0.4914, 0.4822, 0.4465})
+	g.Nodes = append([]*onnx.Node{{Op: "Mul", Inputs: []string{in, "std"}, Outputs: []string{"scaled"}},
+		{Op: "Add", Inputs: []string{"scaled", "mean"}, Outputs: []string{"pixels"}}}, g.Nodes...)
+	return must.Get(g.Encode())(t)
+}
+
+// softmaxOutput puts a softmax behind a network.
+func softmaxOutput(t *testing.T, data []byte) []byte {
+	g := must.Get(onnx.Decode(data))(t)
+	out := g.Outputs[0].Name
+	for _, n := range g.Nodes {
+		for i, name := range n.Outputs {
+			if name == out {
+				n.Outputs[i] = "scores"
+			}
+		}
+	}
+	g.Nodes = append(g.Nodes, &onnx.Node{Op: "Softmax", Inputs: []string{"scores"}, Outputs: []string{out},
+		Attrs: onnx.Attrs{"axis": 1}})
+	return must.Get(g.Encode())(t)
+}
+
 // matches reports whether text equals shown, in which a line "…" stands for any number of lines.
 func matches(text, shown string) bool {
 	var parts []string
@@ -125,6 +208,8 @@ func TestDocumentedCommandLines(t *testing.T) {
 		for i, block := range strings.Split(read(t, path), "```") {
 			if i%2 == 0 {
 				block = strings.Join(inline.FindAllString(block, -1), "\n")
+			} else if strings.HasPrefix(block, "python\n") {
+				continue
 			}
 			texts = append(texts, block)
 		}

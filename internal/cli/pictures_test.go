@@ -57,11 +57,12 @@ func TestPictures(t *testing.T) {
 	mine := filepath.Join("pictured", "pictures", strings.TrimSuffix(array, ".npy"), "cat", "0.png")
 	must.Do(t, os.WriteFile(mine, []byte("mine"), 0o644))
 	code, _, stderr := call(args...)
-	if code != exitUsage || !strings.Contains(stderr, "cat/0.png is there, and is no report") || read(t, mine) != "mine" {
+	if code != exitUsage || !strings.Contains(stderr, "cat/0.png is there, and is no report") ||
+		read(t, mine) != "mine" {
 		t.Errorf("somebody's picture: exit %d, %s", code, stderr)
 	}
-	refused(t, exitUsage, "has no use for a certificate", strings.Fields("attack net.onnx --data photos --attack bounds "+
-		"--epsilon 1/255 --save-pictures --out proven")...)
+	refused(t, exitUsage, "has no use for a certificate", strings.Fields("attack net.onnx --data photos --attack "+
+		"bounds --epsilon 1/255 --save-pictures --out proven")...)
 	code, _, stderr = call(strings.Fields("run --config c.yaml --save-pictures --out unsaved --quiet")...)
 	if code != exitFailed || !strings.Contains(stderr, "unsaved has saved no adversarial images") {
 		t.Errorf("exit %d, %s", code, stderr)

@@ -105,7 +105,7 @@ leaves a finished run as it is.`,
 	f.planFlags.add(to, g)
 	f.outputFlags.add(to, g)
 	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
-		"there, the time by timed passes; attack nothing")
+		"there, the time by timed passes and gradient steps; attack no cell")
 	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; selfheal report merges them", noFiles)
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.on(&g.union, "union", "end with the accuracy under all attacks of a suite together, too: an image stands if it "+

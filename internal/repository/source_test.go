@@ -46,7 +46,7 @@ func TestImportRules(t *testing.T) {
 		"harness/judge":    "cell config open plan stats",
 		"harness/picture":  "dataset folder result",
 		"harness/run":      "cell harness certify config dataset folder judge open picture plan progress result stats",
-		"harness/forecast": "cell certify config dataset open plan result run",
+		"harness/forecast": "cell certify config dataset open plan result run stats",
 		"harness/shard":    "cell cluster dataset folder open plan progress result run",
 		"harness/fit":      "cell harness config dataset folder open plan progress result",
 		"reports/words":    "", "reports/view": "words", "reports/table": "words view",

@@ -18,6 +18,9 @@ func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 // DecodeSkeleton is Decode for a skeleton. Constants without data in it have no values.
 func DecodeSkeleton(data []byte) (*Graph, error) { return decode(data, true) }
 
+// NoticeNamed ends the notice of a network's names of classes, which changes no number.
+const NoticeNamed = ": label 0 is the first"
+
 func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	defer Refused(&err)
 	m := Sure(parse(data))
@@ -27,7 +30,7 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
 	if names := g.Meta[classesKey]; names != "" {
-		g.Notice("its classes are called " + names + ": label 0 is the first")
+		g.Notice("its classes are called " + names + NoticeNamed)
 	}
 	Require(skeleton || g.Meta[skeletonKey] != "1", "is a skeleton: a graph without its weights, which serves tests; "+
 		"export the network itself to get a model")

@@ -230,7 +230,7 @@ func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 // MarkAnchor returns the end of the id of a mark's target.
 func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
 
-// footnotes writes the notes: id, message and the cells that they concern.
+// footnotes writes the notes: id, message, what it does to the number, and the cells that they concern.
 func footnotes(s Suite) (out []Footnote) {
 	const most = 4
 	for _, n := range s.Notes {
@@ -239,6 +239,9 @@ func footnotes(s Suite) (out []Footnote) {
 			where += fmt.Sprintf("; and %d more", more)
 		}
 		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
+		if effect := result.Effect(n.ID); effect != "" {
+			said += ". " + effect
+		}
 		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
 	}
 	return slices.Concat(out, titles(s), stored(s), agreement(s))

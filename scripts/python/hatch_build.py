@@ -1,4 +1,5 @@
-"""Builds the Go program into the wheel; SELFHEAL_TARGET names another platform than this one, such as linux/arm64."""
+"""Builds the Go program into the wheel; SELFHEAL_TARGET names another platform than this one, such as linux/arm64.
+SELFHEAL_PROGRAM is a program that is built already."""
 
 import os
 import pathlib
@@ -17,12 +18,13 @@ class ProgramHook(BuildHookInterface):
     def initialize(self, version, build_data):
         target = os.environ.get("SELFHEAL_TARGET") or program.host()
         self.folder = tempfile.TemporaryDirectory()
-        built = pathlib.Path(self.folder.name) / program.file_name(target)
+        built = os.environ.get("SELFHEAL_PROGRAM") or os.path.join(self.folder.name, "selfheal")
         try:
-            program.build(target, built)
+            if "SELFHEAL_PROGRAM" not in os.environ:
+                program.build(target, built)
         except program.BuildError as problem:
             raise SystemExit(f"error: {problem}") from None
-        build_data["force_include"][str(built)] = f"selfheal/{built.name}"
+        build_data["force_include"][built] = f"selfheal/{program.file_name(target)}"
         information = f"{self.metadata.name.replace('-', '_')}-{self.metadata.version}.dist-info"
         build_data["force_include"][str(ROOT / "LICENSE")] = f"{information}/licenses/LICENSE"
         build_data["pure_python"] = False

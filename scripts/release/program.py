@@ -3,8 +3,8 @@
 
     python3 scripts/release/program.py --target linux/arm64 --out selfheal
 
-For Linux and Windows zig is the C compiler (pip install ziglang), which has their C libraries with it: programs for Linux
-run on glibc 2.28 and later. For macOS it is the system's compiler, on a Mac. The same commit gives the same bytes.
+zig is the C compiler (pip install ziglang), which has the C libraries of all of them with it: programs for Linux run on
+glibc 2.28 and later, those for macOS on 12 and later. The same commit gives the same bytes.
 """
 
 import argparse
@@ -18,13 +18,15 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MACOS = "12.0"  # the oldest that Go 1.26 supports
+# A line of Go's sources that names a function of a library of macOS.
+IMPORTED = re.compile(r'^//go:cgo_import_dynamic \w+ (\w+) "(/[^"]+)"', re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
     """What a platform of Go is called elsewhere."""
 
-    zig: str | None  # as a target of zig cc; None: the system's compiler
+    zig: str  # as a target of zig cc
     tag: str  # of its wheels
 
 
@@ -32,8 +34,8 @@ TARGETS = {
     "linux/amd64": Target("x86_64-linux-gnu.2.28", "manylinux_2_28_x86_64"),
     "linux/arm64": Target("aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64"),
     "windows/amd64": Target("x86_64-windows-gnu", "win_amd64"),
-    "darwin/amd64": Target(None, f"macosx_{MACOS.replace('.', '_')}_x86_64"),
-    "darwin/arm64": Target(None, f"macosx_{MACOS.replace('.', '_')}_arm64"),
+    "darwin/amd64": Target(f"x86_64-macos.{MACOS}", f"macosx_{MACOS.replace('.', '_')}_x86_64"),
+    "darwin/arm64": Target(f"aarch64-macos.{MACOS}", f"macosx_{MACOS.replace('.', '_')}_arm64"),
 }
 
 
@@ -60,24 +62,43 @@ def file_name(target):
     return "selfheal.exe" if target.startswith("windows/") else "selfheal"
 
 
+def write_stubs(folder):
+    """Write into a folder what a linker has to know of the libraries of macOS that Go links beside the C library.
+
+    Go's sources name each function that they take of them.
+    """
+    source, functions = pathlib.Path(go("env", "GOROOT")) / "src", {}
+    for path in [*source.glob("crypto/x509/internal/macos/*.go"), source / "internal/syscall/unix/net_darwin.go"]:
+        for function, library in IMPORTED.findall(path.read_text()):
+            if "libSystem" not in library:  # zig's C library
+                functions.setdefault(library, []).append("_" + function)
+    machines = "[ x86_64-macos, arm64-macos ]"
+    for library, names in functions.items():
+        name = pathlib.Path(library).name.split(".")[0]  # Security, or libresolv of libresolv.9.dylib
+        place = folder / f"{name}.framework" if ".framework/" in library else folder
+        place.mkdir(exist_ok=True)
+        (place / f"{name}.tbd").write_text(
+            f"--- !tapi-tbd\ntbd-version: 4\ntargets: {machines}\ninstall-name: '{library}'\nexports:\n"
+            f"  - targets: {machines}\n    symbols: [ {', '.join(sorted(set(names)))} ]\n...\n")
+
+
 def build(target, out):
     """Write the program for a target of TARGETS to the file `out`."""
     if target not in TARGETS:
         raise BuildError(f"there is no program for {target}, only for {', '.join(TARGETS)}")
-    zig = TARGETS[target].zig
-    if zig is None and not host().startswith("darwin/"):
-        raise BuildError(f"{target} is built on a Mac: its C library cannot be had elsewhere")
     system, architecture = target.split("/")
-    environment = {**os.environ, "GOOS": system, "GOARCH": architecture, "CGO_ENABLED": "1",
-                   "MACOSX_DEPLOYMENT_TARGET": MACOS,
-                   "CGO_CFLAGS": "-O2 -g0", "CGO_CXXFLAGS": "-O2 -g0"}  # debugging symbols hold the compiler's folder
     with tempfile.TemporaryDirectory() as folder:
-        if zig is not None:  # a file of its own, as cgo takes no compiler with a space in its path
-            compiler = pathlib.Path(folder) / "cc"
-            compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang cc -target {zig} "$@"\n')
-            compiler.chmod(0o755)
-            environment["CC"] = str(compiler)
-        command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid= -extldflags=-s", "-o", os.path.abspath(out), "."]
+        libraries = f"-F {folder} -L {folder}" if system == "darwin" else ""
+        compiler = pathlib.Path(folder) / "cc"  # a file of its own, as cgo takes no compiler with a space in its path
+        zig = f'"{sys.executable}" -m ziglang cc -target {TARGETS[target].zig}'
+        compiler.write_text(f'#!/bin/sh\nexec {zig} {libraries} "$@"\n')
+        compiler.chmod(0o755)
+        if system == "darwin":
+            write_stubs(pathlib.Path(folder))
+        environment = {**os.environ, "GOOS": system, "GOARCH": architecture, "CGO_ENABLED": "1", "CC": str(compiler),
+                       "CGO_CFLAGS": "-O2 -g0", "CGO_CXXFLAGS": "-O2 -g0"}  # debugging symbols hold the compiler's folder
+        command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid= -extldflags=-s",
+                   "-o", os.path.abspath(out), "."]
         if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
             raise BuildError(f"go build has failed for {target}")
 

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Makes a release's files in a folder: an archive for each platform, a software bill of materials, checksums.
+"""Makes a release's files in a folder: an archive and a wheel for each platform, a software bill of materials, checksums.
 
     python3 scripts/release/release.py --out dist
 
 Archives are called as GoReleaser calls them, selfheal_VERSION_OS_ARCH.tar.gz (.zip for Windows), and hold the program,
 README, CHANGELOG, LICENSE, the licences of what is linked into it, manual pages and completions. All dates are the
-commit's, so that the same commit gives the same bytes. The platforms are those of program.py that this machine can build.
+commit's, so that the same commit gives the same bytes.
+
+Each file is then unpacked as its user does, and its program attacks a bundled network, where this machine can start it:
+programs of Linux for arm64 by qemu-aarch64 and the C library in $QEMU_LD_PREFIX (Debian: qemu-user, libc6-arm64-cross).
+A file that cannot be started here is named.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -113,37 +118,89 @@ def zipped(files, seconds):
     return out.getvalue()
 
 
+def wheel(target, binary, seconds, folder):
+    """The wheel with a built program: its name and its bytes."""
+    environment = {**os.environ, "SELFHEAL_TARGET": target, "SELFHEAL_PROGRAM": str(binary), "SOURCE_DATE_EPOCH": str(seconds)}
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, program.ROOT / "scripts" / "python"]
+    if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        raise program.BuildError(f"there is no wheel for {target}")
+    (path,) = pathlib.Path(folder).iterdir()
+    return path.name, path.read_bytes()
+
+
+def starter(target):
+    """The words before a program of a platform that start it on this machine; None where nothing does."""
+    if target == program.host():
+        return []
+    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if target == "linux/arm64" and program.host().startswith("linux/") and emulator:
+        return [emulator] if "QEMU_LD_PREFIX" in os.environ else [emulator, "-L", "/usr/aarch64-linux-gnu"]
+    return None
+
+
+def start(name, data, target):
+    """Unpack a release's file and let its program attack; says in a line what came of it, and raises BuildError."""
+    words = starter(target)
+    if words is None:
+        return f"{name}: not tried, as programs for {target} do not start on this machine"
+    with tempfile.TemporaryDirectory() as folder:
+        file, here = io.BytesIO(data), pathlib.Path(folder)
+        if name.endswith(".tar.gz"):
+            tarfile.open(fileobj=file).extractall(here, filter="data")
+            binary = here / program.file_name(target)
+        else:
+            zipfile.ZipFile(file).extractall(here)
+            binary = here / "selfheal" / program.file_name(target)
+            binary.chmod(0o755)  # as pip does
+        zoo = program.ROOT / "models" / "zoo"
+        attack = ["attack", zoo / "preact_robust.onnx", "--data", zoo / "shapes10" / "test.bin", "--limit", "4", "--attack", "fgsm",
+                  "--epsilon", "8/255", "--out", here / "results"]
+        try:
+            done = subprocess.run([*words, binary, *attack], cwd=here, capture_output=True, text=True, check=False)
+        except OSError as problem:
+            raise program.BuildError(f"{name} does not start: {problem}") from None
+    said = (done.stderr + done.stdout).strip().splitlines() or ["nothing"]
+    if done.returncode != 0 or "robust accuracy" not in said[-1]:
+        raise program.BuildError(f"{name}: its program ends with {done.returncode} and says {said[-1]}")
+    return f"{name}: {said[-1]}"
+
+
 def release(out):
-    """Write a release's files into the folder `out`, which is emptied of an earlier one's."""
+    """Write a release's files into the folder `out`, which is emptied of an earlier one's, and start them."""
     if subprocess.run(["git", "status", "--porcelain"], cwd=program.ROOT, check=True, capture_output=True).stdout:
         raise program.BuildError("files differ from the commit: a release is made of a commit")
-    number, seconds, built = program.version(), commit_time(), {}
+    number, seconds, built, platforms = program.version(), commit_time(), {}, {}
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("selfheal_[0-9]*"):
+    for old in [*out.glob("selfheal_[0-9]*"), *out.glob("selfheal_onnx-*.whl")]:
         old.unlink()
     here = program.host()
     with tempfile.TemporaryDirectory() as folder:
         own = pathlib.Path(folder) / program.file_name(here)
         program.build(here, own)
         shared = common(own)
-        for target, known in program.TARGETS.items():
-            if known.zig is None and not here.startswith("darwin/"):
-                print(f"{target} is left out: it is built on a Mac")
-                continue
+        for target in program.TARGETS:
+            place = pathlib.Path(folder) / target.replace("/", "_")
+            place.mkdir()
             binary = own
             if target != here:
-                binary = pathlib.Path(folder) / target.replace("/", "_") / program.file_name(target)
+                binary = place / program.file_name(target)
                 program.build(target, binary)
             files = {**shared, binary.name: binary.read_bytes()}
             windows = target.startswith("windows/")
-            name = f"selfheal_{number}_{target.replace('/', '_')}.{'zip' if windows else 'tar.gz'}"
-            built[name] = (zipped if windows else tar)(files, seconds)
+            archive = f"selfheal_{number}_{target.replace('/', '_')}.{'zip' if windows else 'tar.gz'}"
+            packed = {archive: (zipped if windows else tar)(files, seconds)}
+            name, data = wheel(target, binary, seconds, place / "wheel")
+            packed[name] = data
+            built.update(packed)
+            platforms.update(dict.fromkeys(packed, target))
     built[f"selfheal_{number}_sbom.cdx.json"] = bill_of_materials(number, seconds)
     built[f"selfheal_{number}_checksums.txt"] = "".join(
         f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(built.items())).encode()
     for name, data in built.items():
         (out / name).write_bytes(data)
         print(f"{out / name}  {len(data) / 1e6:.1f} MB")
+    for name, target in platforms.items():
+        print(start(name, built[name], target), flush=True)
 
 
 def main():

@@ -1,12 +1,15 @@
 """The interface of the reference AutoAttack."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
 
 import selfheal
 from selfheal import AutoAttack
+
+from .conftest import ROOT
 
 
 def test_as_attack(network, images, full, capsys, tmp_path):
@@ -20,6 +23,16 @@ def test_as_attack(network, images, full, capsys, tmp_path):
     assert f"robust accuracy: {full.robust_accuracy:.2%}" in said and "robust accuracy after APGD-" in said
     assert (tmp_path / "log.txt").read_text() in said
     assert adversary.result.robust_accuracy == full.robust_accuracy
+
+
+def test_coming_from(network, images):
+    """The lines of docs/coming-from.md."""
+    (lines,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "coming-from.md").read_text(), re.DOTALL)
+    x, y = images[0][:3].astype(np.float32) / 255, images[1][:3]
+    names = {"network": network, "x": x, "y": y}
+    exec(lines, names)
+    assert names["x_adv"].shape == x.shape and 0 < np.abs(names["x_adv"] - x).max() < 8.001 / 255
+    assert [c["kind"] for c in names["adversary"].result.results["attacks"]["aa"]["components"]][1] == "apgd-t"
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2", "L1"])

@@ -6,11 +6,15 @@ import sys
 import tarfile
 import zipfile
 
+import pytest
+
 from .conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from release import release
+from release import program, release
+
+from selfheal._program import PROGRAM, environment
 
 FILES = {"selfheal": b"program", "README.md": b"text"}
 SECONDS = 1_700_000_000
@@ -48,3 +52,27 @@ def test_licences():
     for path, version, _ in release.modules():
         assert f"\n{path} {version}: " in texts
     assert texts.count("Redistribution and use in source and binary forms") > 5
+
+
+def test_start(monkeypatch):
+    """A release's files attack once they are unpacked; what does not start fails, or is named where nothing could."""
+    monkeypatch.setattr(release.os, "environ", environment())
+    here = program.host()
+    name = program.file_name(here)
+    packed = release.tar({name: PROGRAM.read_bytes(), "README.md": b"text"}, SECONDS)
+    assert release.start("selfheal.tar.gz", packed, here).startswith("selfheal.tar.gz: robust accuracy ")
+    packed = release.zipped({f"selfheal/{name}": PROGRAM.read_bytes()}, SECONDS)
+    assert release.start("selfheal.whl", packed, here).startswith("selfheal.whl: robust accuracy ")
+    with pytest.raises(program.BuildError, match="does not start"):
+        release.start("selfheal.tar.gz", release.tar({name: b"program"}, SECONDS), here)
+    with pytest.raises(program.BuildError, match="ends with 1 and says oh"):
+        release.start("selfheal.tar.gz", release.tar({name: b"#!/bin/sh\necho oh\nexit 1\n"}, SECONDS), here)
+    assert "not tried" in release.start("selfheal.zip", b"", "windows/amd64")
+
+
+def test_stubs(tmp_path):
+    """The libraries of macOS that Go's packages link, with the functions that they take of them."""
+    program.write_stubs(tmp_path)
+    stubs = {p.name: p.read_text() for p in tmp_path.rglob("*.tbd")}
+    assert set(stubs) == {"CoreFoundation.tbd", "Security.tbd", "libresolv.tbd"}
+    assert "_SecTrustEvaluateWithError" in stubs["Security.tbd"] and "_res_9_nsearch" in stubs["libresolv.tbd"]
