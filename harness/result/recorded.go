@@ -90,7 +90,8 @@ func (m *Recorded) Calibrated(n int) *Calibrated {
 		return nil
 	}
 	risks := stats.Risks(m.confidence, m.known)
-	return &Calibrated{stats.CalibrationError(m.confidence, m.known), stats.RiskArea(risks), stats.RiskAt(risks, 0.8), m}
+	bins := stats.CalibrationError(m.confidence, m.known)
+	return &Calibrated{bins, stats.RiskArea(risks), stats.RiskAt(risks, 0.8), m}
 }
 
 // FirstSuccess returns the iteration by which half of the images that break are broken; nil if none is.

@@ -13,14 +13,14 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// --save-pictures writes each adversarial image under the name of its own file; on the levels of 8 bits the pictures are
-// the images to the bit. The same command writes them again, but not over somebody's file.
+// --save-pictures writes each adversarial image under the name of its own file. On the levels of 8 bits the pictures
+// are the images to the bit. The same command writes them again, but not over somebody's file.
 func TestPictures(t *testing.T) {
 	testinput.Runtime(t)
 	w := newWorld(t)
 	t.Chdir(w.dir)
-	args := strings.Fields("attack net.onnx --data photos --epsilon 30/255 --attack pgd --param steps=3 --pixels 8bit " +
-		"--save-pictures --out pictured")
+	args := strings.Fields("attack net.onnx --data photos --epsilon 30/255 --attack pgd --param steps=3 " +
+		"--pixels 8bit --save-pictures --out pictured")
 	for range 2 {
 		stdout := done(t, args...)
 		must.Have(t, stdout, "pictures: pictured/pictures, 4 of 4 exact\n")

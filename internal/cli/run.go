@@ -122,7 +122,8 @@ leaves a finished run as it is.`,
 			panic(err) // the flag exists
 		}
 	}
-	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "metrics", "save-pictures", "log-every", "attempt", keepInputs, function)
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "union", "metrics", "save-pictures", "log-every",
+		"attempt", keepInputs, function)
 	to.only(without("shard"), keepInputs, function)
 	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")
