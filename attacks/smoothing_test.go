@@ -32,3 +32,20 @@ func TestSmoothingReachesNoFurther(t *testing.T) {
 		t.Errorf("9 samples certify %v", got)
 	}
 }
+
+// A kind says how it proves without being made; attacks and unknown kinds prove nothing.
+func TestProofOf(t *testing.T) {
+	for kind, want := range map[string]bool{"smoothing": true, "bounds": false, BracketKind: false, "pgd": false,
+		"none": false} {
+		if got := ProofOf(kind); got.Smooths != want || got.Gaps != (kind == BracketKind) ||
+			(got == Proof{}) != (kind == "pgd" || kind == "none") {
+			t.Errorf("%s: %+v", kind, got)
+		}
+		if Brackets(kind) != (kind == BracketKind) || Minimises(kind) {
+			t.Errorf("%s: brackets %v, minimises %v", kind, Brackets(kind), Minimises(kind))
+		}
+	}
+	if !Minimises("fmn") {
+		t.Error("fmn looks for the smallest perturbation")
+	}
+}
