@@ -23,6 +23,7 @@ func TestReadme(t *testing.T) {
 	text := read(t, "README.md")
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "my.onnx"), []byte(read(t, "models/zoo/preact_standard.onnx")))
+	put(t, filepath.Join(dir, "new.onnx"), []byte(read(t, "models/zoo/preact_standard.onnx")))
 	for _, folder := range []string{"photos", "train"} {
 		photographs(t, filepath.Join(dir, folder), 50)
 	}
