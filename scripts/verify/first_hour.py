@@ -202,7 +202,8 @@ def engineer(folder, log, release, python):
         shutil.copy(archive, hour.folder)
     write_photos(python, hour.folder / "photos", "test.bin", 256)
     write_photos(python, hour.folder / "train", "train.bin", 400)
-    shutil.copy(ZOO / "preact_standard.onnx", hour.folder / "my.onnx")
+    for own in "my.onnx", "new.onnx":
+        shutil.copy(ZOO / "preact_standard.onnx", hour.folder / own)
     config = (ROOT / "docs" / "ci" / "robustness.yaml").read_text()
     for theirs, own in [("../../models/zoo/preact_robust.onnx", "my.onnx"),  # the file asks for paths of one's own
                         ("{format: cifar10-bin, path: ../../models/zoo/shapes10/test.bin", "{format: image-folder, path: photos")]:
