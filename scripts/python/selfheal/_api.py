@@ -455,16 +455,23 @@ def check(
     *,
     update: bool = False,
     new_model: bool = False,
+    models: Mapping[str, str | os.PathLike[str]] | None = None,
+    out: str | os.PathLike[str] | None = None,
     sets: Mapping[str, Any] | None = None,
 ) -> Check | None:
     """Compare a run with a baseline, as the program's verb check does: docs/gate.md.
 
     With update the baseline is written from the run, and None is returned. new_model lets the networks be other files
-    than the baseline's; sets changes a rule: {"gate.max_drop": 0.01}. Raises UsageError where the two cannot be
-    compared.
+    than the baseline's. models names other files of the run's networks, {"mine": "new.onnx"}: these are attacked first,
+    on the run's images and with its attacks, into the folder out (by default one beside the run's), and compared. sets
+    changes a rule: {"gate.max_drop": 0.01}. Raises UsageError where the two cannot be compared.
     """
     arguments = ["check", "--baseline", os.fspath(baseline)]
     arguments += ["--new-model"] * new_model
+    for name, file in (models or {}).items():
+        arguments += ["--model", f"{name}={os.fspath(file)}"]
+    if out is not None:
+        arguments += ["--out", os.fspath(out)]
     for key, value in (sets or {}).items():
         arguments += ["--set", f"{key}={json.dumps(value)}"]
     arguments.append(os.fspath(results.folder if isinstance(results, Run) else results))

@@ -327,6 +327,9 @@ def test_run_check_and_control(config, tmp_path):
     assert selfheal.check(baseline, run, update=True) is None
     same = selfheal.check(baseline, run)
     assert same and same.outcome == "pass" and len(same.cells) == 4
+    again = selfheal.check(baseline, run, models={"robust": ZOO / "preact_robust.onnx"}, out=tmp_path / "again")
+    assert again.outcome == "pass" and all(c["change"]["lost"] == c["change"]["won"] == 0 for c in again.cells)
+    assert selfheal.Run(tmp_path / "again").cell(defense="pca", attack="pgd")["n"] == 12
     worse = selfheal.run(
         config, out=tmp_path / "worse", sets={"attacks.pgd.epsilon": "4/255", "seed": 9}, progress=False
     )
