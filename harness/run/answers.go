@@ -33,7 +33,7 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 	}
 	if all(func(v judge.Verdict) bool { return v.Simplex }) {
 		return append(list, result.WarnProbabilities.New("model %s gives probabilities, not logits; losses on them "+
-			"have vanishing gradients: set output: probabilities", model))
+			"have vanishing gradients: set output: probabilities (--probabilities)", model))
 	}
 	if len(v)*s.who.Classes < fewestValues {
 		return nil
@@ -43,8 +43,8 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 	switch {
 	case least > 0 && s.who.Classes == 2 && most < 1:
 		list = append(list, result.WarnSigmoids.New("model %s gives one number an image, from %.3g to %.3g: that "+
-			"looks like a probability, and taken for a logit it is class 1 on every image: set output: probabilities",
-			model, least, most))
+			"looks like a probability, and taken for a logit it is class 1 on every image: set output: probabilities "+
+			"(--probabilities)", model, least, most))
 	case least > 0 && most-least > 1e-3:
 		list = append(list, result.WarnSigmoids.New("model %s gives %d numbers between 0 and 1, whose sum goes from "+
 			"%.3g to %.3g: that looks like a sigmoid for each class, on which gradients vanish; export the network "+
