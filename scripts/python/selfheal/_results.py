@@ -373,4 +373,5 @@ def union(*results: OneAttack) -> npt.NDArray[np.uint8]:
     images = {next(iter(r.results["datasets"].values()))["sha256"] for r in results}
     if len(images) > 1:
         raise UsageError("union: the results are of different images")
-    return np.concatenate([r.verdicts.reshape(-1, r.clean["n"]) for r in results]).min(axis=0)
+    rows = np.concatenate([r.verdicts.reshape(-1, r.clean["n"]) for r in results])
+    return np.asarray(rows.min(axis=0), dtype=np.uint8)
