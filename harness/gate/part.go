@@ -12,9 +12,9 @@ import (
 	"selfheal/harness/result"
 )
 
-// Of returns the part of the baseline about some models of a run, and the rules without the minimums that name none of
+// Part returns what the baseline has about some models of a run, and the rules without the minimums that name none of
 // its cells. In suites of the mode transfer every model gets the images made on these, so all their cells belong to it.
-func (b *Baseline) Of(f *result.File, rules config.Gate, models ...string) (*Baseline, config.Gate, error) {
+func (b *Baseline) Part(f *result.File, rules config.Gate, models ...string) (*Baseline, config.Gate, error) {
 	cells, err := cellsOf(f)
 	if err != nil {
 		return nil, rules, fmt.Errorf("results: %w", err)

@@ -31,7 +31,7 @@ func TestPartOfBaseline(t *testing.T) {
 	f := twoNets()
 	base, rules := mustBaseline(t, f), config.DefaultGate()
 	rules.Min["net/none/none"], rules.Min["other/none/none"] = 0.1, 0.1
-	part, its, err := base.Of(f, rules, "other")
+	part, its, err := base.Part(f, rules, "other")
 	must.Do(t, err)
 	if len(part.Cells) != 6 || len(its.Min) != 1 || its.Min["other/none/none"] == 0 || len(rules.Min) != 2 {
 		t.Errorf("%d cells, minimums %v of %v", len(part.Cells), its.Min, rules.Min)
@@ -49,7 +49,7 @@ func TestPartOfBaseline(t *testing.T) {
 		"other/none/aa@8/255: robust accuracy 50.0 → 12.5 %, change -37.5 points [") || len(r.Answers("net")) != 1 {
 		t.Errorf("%s: %q", r.Outcome, lines)
 	}
-	_, _, err = base.Of(f, rules, "absent")
+	_, _, err = base.Part(f, rules, "absent")
 	must.Refuse(t, err, "the baseline has no model absent")
 }
 

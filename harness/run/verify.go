@@ -52,31 +52,6 @@ func Verify(ctx context.Context, p *plan.Plan, file *result.File, dir string, o 
 	return r.all, nil
 }
 
-// SameImages returns an error unless the plan's data sets have the images of the results of a run in dir.
-func SameImages(p *plan.Plan, file *result.File, dir string) error {
-	opener, err := open.New(p.Config, open.Options{})
-	if err != nil {
-		return err
-	}
-	defer opener.Close()
-	if err := opener.Identify(file); err != nil {
-		return open.Wrong(err)
-	}
-	for _, s := range p.Config.Suites {
-		if err := otherImages(s.Dataset, file, opener.Record, dir); err != nil {
-			return open.Wrong(err)
-		}
-	}
-	return nil
-}
-
-func otherImages(name string, was, now *result.File, dir string) error {
-	if was.Datasets[name].SHA256 != now.Datasets[name].SHA256 {
-		return fmt.Errorf("data set %s has other images than those of %s", name, dir)
-	}
-	return nil
-}
-
 type review struct {
 	*open.Opener
 	ctx  context.Context
@@ -92,7 +67,10 @@ func (r *review) Begin(j *plan.Job) (err error) {
 	if r.job, err = r.Job(j); err != nil {
 		return open.Wrong(err)
 	}
-	err = otherImages(j.Suite.Dataset, r.file, r.Record, r.name)
+	name := j.Suite.Dataset
+	if was := r.file.Datasets[name].SHA256; was != r.Record.Datasets[name].SHA256 {
+		err = fmt.Errorf("data set %s has other images than those of %s", name, r.name)
+	}
 	was, now := r.file.Models[j.Model.Name].Network(), r.Record.Models[j.Model.Name].Network()
 	if err == nil && !reflect.DeepEqual(was, now) {
 		err = fmt.Errorf("model %s is another file than that of %s, or is taken in another way", j.Model.Name, r.name)

@@ -337,7 +337,7 @@ gate: {min: {other/none/none: 0.5}}
 	refuses("--out goes with --model", "--out", "x", "out")
 	refuses("holds another run", "--model", "mine=new.onnx", "out")
 	put(t, "c.yaml", []byte(strings.Replace(text, "limit: 40", "limit: 41", 1)))
-	refuses("data set test has other images than those of out", "--model", "mine=new.onnx", "--out", "x", "out")
+	refuses("dataset test: its images in data.bin have SHA-256", "--model", "mine=new.onnx", "--out", "x", "out")
 	must.Do(t, os.Remove("c.yaml"))
 	refuses("its command can't be read again", "--model", "mine=new.onnx", "--out", "x", "out")
 	if exists("x") {
