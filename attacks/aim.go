@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 )
 
@@ -30,9 +29,9 @@ func ParseAim(text string) (Aim, error) {
 	return Aim{targeted: true, next: text == NextClass, class: class}, nil
 }
 
-// Of returns the class to reach from a label, among so many classes; ok is false if there is none: the aim is any wrong
-// class, or the label itself, which nothing has to reach.
-func (a Aim) Of(label, classes int) (class int, ok bool) {
+// Class returns the class to reach from a label, among so many classes. There is none, and ok is false, if any wrong
+// class will do or if the label is the class itself.
+func (a Aim) Class(label, classes int) (class int, ok bool) {
 	if class = a.class; a.next {
 		class = (label + 1) % classes
 	}
@@ -79,7 +78,7 @@ func (a aimed) Passes(int) (forward, backward int) { return a.Attack.Passes(2) }
 
 // Perturb attacks the image unless its label is the target.
 func (a aimed) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	target, ok := a.aim.Of(im.Label, o.Classes())
+	target, ok := a.aim.Class(im.Label, o.Classes())
 	if !ok {
 		return Result{FirstSuccess: -1, FirstForward: -1}, ctx.Err()
 	}
@@ -129,9 +128,4 @@ func (o *towards) Gradient(ctx context.Context, x []float32, loss Loss, _, _ int
 		}
 	}
 	return err
-}
-
-// Aimable lists the kinds that take a target: the attacks in a norm.
-func Aimable() []string {
-	return slices.DeleteFunc(Kinds(), func(kind string) bool { return Free(kind) || Proves(kind) })
 }

@@ -134,6 +134,9 @@ var byteLevels = func() (all [256]float32) {
 	return all
 }()
 
+// BetweenLevels reports whether a value is none of the levels k/255.
+func BetweenLevels(v float32) bool { return v != float32(math.Round(255*float64(v)))/255 }
+
 // newGrid begins at the levels nearest to the clean image, whose values lie in [0,1].
 func newGrid(n Norm, epsilon float64, clean []float32) *grid {
 	g := &grid{norm: n, clean: clean, budget: epsilon * (1 + roundingSlack)}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"selfheal/attacks"
@@ -55,7 +56,7 @@ func Saved(dir string, to atomicfile.Output) (n, exact int, err error) {
 			if err != nil {
 				return n, exact, fmt.Errorf("pictures: %w", err)
 			}
-			if n++; levelled(pixels) {
+			if n++; !slices.ContainsFunc(pixels, attacks.BetweenLevels) {
 				exact++
 			}
 		}
@@ -70,16 +71,6 @@ func pictureName(array string, im result.SavedImage) string {
 		name = fmt.Sprint(im.Image)
 	}
 	return path.Join("pictures", strings.TrimSuffix(array, ".npy"), name+".png")
-}
-
-// levelled reports whether all values lie on the levels of 8 bits.
-func levelled(pixels []float32) bool {
-	for _, v := range pixels {
-		if v != float32(math.Round(255*float64(v)))/255 {
-			return false
-		}
-	}
-	return true
 }
 
 // Encode writes an image of 1 or 3 channels, clipped to [0,1], with 8 bits a channel.

@@ -223,7 +223,7 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	}
 	broken, beyond, between, most := 0, 0, 0, 0.0
 	for _, v := range adversarial {
-		if b.Stored && v != float32(math.Round(255*float64(v)))/255 {
+		if b.Stored && attacks.BetweenLevels(v) {
 			between++
 		}
 		switch {
