@@ -83,13 +83,18 @@ func (c Classifier) State() int64 {
 	return c.Loop.State
 }
 
-// Logits returns the classifier's answer.
+// Logits returns the classifier's answer, for which its file's own label is asked too, if the file has one beside scores
+// that were taken out of it.
 func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, error) {
 	z := make([]float32, c.Classes)
-	if c.Loop == nil {
-		return z, c.Net.Answer(ctx, image, z)
+	if c.Loop != nil {
+		return z, c.Loop.Logits(ctx, image, z)
 	}
-	return z, c.Loop.Logits(ctx, image, z)
+	err := c.Net.Answer(ctx, image, z)
+	if file, ok := c.Net.File().(*Original); ok && err == nil {
+		err = file.labelled(image, z)
+	}
+	return z, err
 }
 
 // NotFinite is the error about an answer from which no margin follows.
