@@ -393,9 +393,9 @@ var Columns = slices.Concat(
 			Of: calibrated(func(c *Calibrated) any { return c.Area })},
 		{Head: "Wrong among the most confident 80 % (%)", CSV: "risk_80", Unit: Fraction,
 			Of: calibrated(func(c *Calibrated) any { return c.Risk })},
-		{Head: "10 % break by iteration", Unit: Whole, Rare: true, Of: calibrated(broken(0.1))},
-		{Head: "Half", Unit: Whole, Rare: true, Of: calibrated(broken(0.5))},
-		{Head: "90 %", Unit: Whole, Rare: true, Of: calibrated(broken(0.9))}}),
+		{Head: "10 % break by iteration", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.1) })},
+		{Head: "Half", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.5) })},
+		{Head: "90 %", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.9) })}}),
 	in(CostTable, []Column{
 		{Head: "Forward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Forward })},
 		{Head: "Backward passes", Unit: Passes, Of: stepped(func(c *Cell) any { return c.passes().Backward })},
@@ -446,11 +446,6 @@ var (
 		return nil
 	})
 )
-
-// broken reads the iteration by which a fraction of the images that break are broken.
-func broken(q float64) func(*Calibrated) any {
-	return func(c *Calibrated) any { return c.of.quantile("first_success", q) }
-}
 
 // quantile reads a quantile of the images' numbers of that name in the record.
 func quantile(name string, q float64) Reading {

@@ -20,7 +20,8 @@ type Recorded struct {
 	// confidence has the probabilities of the answers, and known whether each is the label; both may lack images.
 	confidence []float64
 	known      []bool
-	found      bool // some image has a known distance
+	calibrated *Calibrated // made on first use, when all records are there
+	found      bool        // some image has a known distance
 }
 
 // Tally counts images, and those that are right.
@@ -89,13 +90,15 @@ func (m *Recorded) Calibrated(n int) *Calibrated {
 	if m == nil || len(m.confidence) != n || n < 2 {
 		return nil
 	}
-	risks := stats.Risks(m.confidence, m.known)
-	bins := stats.CalibrationError(m.confidence, m.known)
-	return &Calibrated{bins, stats.RiskArea(risks), stats.RiskAt(risks, 0.8), m}
+	if m.calibrated == nil {
+		bins, risks := stats.CalibrationError(m.confidence, m.known), stats.Risks(m.confidence, m.known)
+		m.calibrated = &Calibrated{bins, stats.RiskArea(risks), stats.RiskAt(risks, 0.8), m}
+	}
+	return m.calibrated
 }
 
-// FirstSuccess returns the iteration by which half of the images that break are broken; nil if none is.
-func (c *Calibrated) FirstSuccess() any { return c.of.quantile("first_success", 0.5) }
+// Broken returns the iteration by which a fraction of the images that break are broken; nil if none is.
+func (c *Calibrated) Broken(fraction float64) any { return c.of.quantile("first_success", fraction) }
 
 // Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
 // that does not minimise the norm broke an image, if attacks ended at the first success, or if the images were made on

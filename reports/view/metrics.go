@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"selfheal/harness/cell"
+	"selfheal/harness/result"
 	"selfheal/reports/words"
 )
 
@@ -14,18 +15,17 @@ import (
 func (v *Report) Metrics() (lines []string) {
 	for _, s := range v.Suites {
 		for _, one := range s.Lines() {
-			first := one.Cells[0]
-			if first == nil || s.MarginsOf(first).Calibrated(first.N) == nil {
+			clean := s.calibrated(one.Cells[0])
+			if clean == nil {
 				continue
 			}
-			clean := s.MarginsOf(first).Calibrated(first.N)
 			said := fmt.Sprintf("calibration error %.1f %% of %s", 100*clean.Error, words.Clean(one.Model))
 			said += words.If(one.Defense != cell.None, " with "+words.DefenseName(one.Defense))
 			said += fmt.Sprintf(", risk %.1f %% over the most confident 80 %%", 100*clean.Risk)
 			if low, col := s.Lowest(one.Cells); low != nil {
-				if c := s.MarginsOf(low).Calibrated(low.N); c != nil {
+				if c := s.calibrated(low); c != nil {
 					said += fmt.Sprintf("; under %s %.1f %%, %.1f %%", col.Title(), 100*c.Error, 100*c.Risk)
-					if half := c.FirstSuccess(); half != nil {
+					if half := c.Broken(0.5); half != nil {
 						said += fmt.Sprintf(", half broken by iteration %v", half)
 					}
 				}
@@ -34,4 +34,11 @@ func (v *Report) Metrics() (lines []string) {
 		}
 	}
 	return lines
+}
+
+func (s *Suite) calibrated(c *result.Cell) *result.Calibrated {
+	if c == nil {
+		return nil
+	}
+	return s.MarginsOf(c).Calibrated(c.N)
 }
