@@ -395,6 +395,10 @@ const (
 // knows the classifier, in the recipe's norm and epsilon. most is the most that the recipe takes, in seconds.
 func (m *measuring) pilot(s plan.Step, r attacks.Recipe, most float64) (*pilot, error) {
 	p := &pilot{label: fmt.Sprintf("%s %s", r.Norm, s.Epsilon())}
+	target := s.Trial.Setting().Target
+	if target != "" {
+		p.label += ", target " + target
+	}
 	if s.Attacked != cell.None {
 		p.label += ", " + s.Attacked + " " + s.Knows
 	}
@@ -409,7 +413,7 @@ func (m *measuring) pilot(s plan.Step, r attacks.Recipe, most float64) (*pilot, 
 		return nil, err
 	}
 	defer on.Close()
-	attack, err := attacks.Setup{Kind: "apgd-ce", Norm: r.Norm, Parameters: map[string]any{"steps": pilotSteps}}.
+	attack, err := attacks.Setup{Kind: "apgd-ce", Norm: r.Norm, Target: target, Parameters: map[string]any{"steps": pilotSteps}}.
 		Make(r.Epsilon, on.Classes())
 	if err != nil {
 		return nil, err
