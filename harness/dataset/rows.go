@@ -28,7 +28,7 @@ func inBox(src source, s result.Shaping) (source, error) {
 	}
 	b := &boxed{source: src, scale: s.Scale}
 	if s.Box != nil {
-		b.ends, err = s.Box.Of(d)
+		b.ends, err = s.Box.Ends(d)
 	}
 	return b, err
 }

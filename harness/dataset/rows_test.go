@@ -84,7 +84,7 @@ func TestRowsOfFeatures(t *testing.T) {
 		d := must.Get(Open(c.spec, files, 0))(t)
 		_, x, label := must.Get3(d.Image(0))(t)
 		box := must.Get(Range(c.spec, files))(t)
-		low, high := must.Get(box.Of(3))(t)[0], must.Get(box.Of(3))(t)[1]
+		low, high := must.Get(box.Ends(3))(t)[0], must.Get(box.Ends(3))(t)[1]
 		if label != 1 || d.Shape() != [3]int{1, 1, 3} || !slices.Equal(x, c.want[0]) || !slices.Equal(low, c.want[1]) ||
 			!slices.Equal(high, c.want[2]) {
 			t.Errorf("%s: row %v of shape %v with label %d, from %v to %v", c.spec.Path, x, d.Shape(), label, low, high)

@@ -213,7 +213,7 @@ func (o *Opener) boxOf(m *config.Model, images string) (box [2][]float32) {
 	}
 	shape, err := FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
 	if err == nil {
-		box, _ = o.Config.Dataset(name).Box.Of(shape[2])
+		box, _ = o.Config.Dataset(name).Box.Ends(shape[2])
 	}
 	return box
 }

@@ -97,8 +97,8 @@ type Box struct {
 	High []float64 `json:"high"`
 }
 
-// Of returns the low and the high end of each of d features, in float32, in the units of the network's input.
-func (b *Box) Of(d int) (ends [2][]float32, err error) {
+// Ends returns the low and the high end of each of d features, in float32, in the units of the network's input.
+func (b *Box) Ends(d int) (ends [2][]float32, err error) {
 	for i, v := range [][]float64{b.Low, b.High} {
 		if len(v) != 1 && len(v) != d {
 			return ends, fmt.Errorf("box: %s has %d values, a row %d features; give one, or one a feature",

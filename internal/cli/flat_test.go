@@ -43,7 +43,7 @@ func TestAttackRows(t *testing.T) {
 		}
 		saved := must.Get(filepath.Glob(filepath.Join(dir, "adversarial", "*.npy")))(t)
 		shape, x := must.Get2(dataset.ReadArray(os.DirFS(filepath.Dir(saved[0])), filepath.Base(saved[0])))(t)
-		ends := must.Get(about.Box.Of(shape[3]))(t)
+		ends := must.Get(about.Box.Ends(shape[3]))(t)
 		model := must.Get(onnx.Read(filepath.Join(testinput.Root(t), flat+c.model+".onnx")))(t)
 		file := must.Get(ort.OpenOriginal("file", model, c.out))(t)
 		d := must.Get(dataset.Open(dataset.Spec{Format: about.Format, Path: flat + c.data, Shaping: about.Shaping},
