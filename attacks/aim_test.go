@@ -78,18 +78,16 @@ func TestVersus(t *testing.T) {
 // A target that no network can have is refused.
 func TestParseAim(t *testing.T) {
 	for _, text := range []string{"-1", "1.5", "nextt", " ", "99999"} {
-		must.Refuse(t, errOf(ParseAim(text)), "target must be")
+		must.Refuse(t, must.Err(ParseAim(text)), "target must be")
 	}
 	s := Setup{Kind: "pgd", Norm: Linf, Target: "7"}
 	r := must.Get(s.Make(.1, 5))(t)
 	must.Refuse(t, r.Components[0].Check(5, AnyShape), "target 7 is no class of a model of 5, from 0 to 4")
 	for kind, norm := range map[string]Norm{"smoothing": L2, "bounds": Linf} {
 		s := Setup{Kind: kind, Norm: norm, Target: "1"}
-		must.Refuse(t, errOf(s.Make(.1, 5)), "has no target")
+		must.Refuse(t, must.Err(s.Make(.1, 5)), "has no target")
 	}
 	if class, ok := (Aim{targeted: true, next: true}).Class(4, 5); class != 0 || !ok {
 		t.Errorf("after the last class: %d, %v", class, ok)
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }

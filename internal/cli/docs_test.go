@@ -139,11 +139,7 @@ func normalisedInput(t *testing.T, data []byte) []byte {
 	g := must.Get(onnx.Decode(data))(t)
 	in := g.Inputs[0].Name
 	for _, n := range g.Nodes {
-		for i, name := range n.Inputs {
-			if name == in {
-				n.Inputs[i] = "pixels"
-			}
-		}
+		swap(n.Inputs, in, "pixels")
 	}
 	g.Consts["std"] = onnx.FloatTensor(onnx.Shape{3, 1, 1}, []float32{0.2471, 0.2435, 0.2616})
 	g.Consts["mean"] = onnx.FloatTensor(onnx.Shape{3, 1, 1}, []float32{0.4914, 0.4822, 0.4465})
@@ -152,16 +148,21 @@ func normalisedInput(t *testing.T, data []byte) []byte {
 	return must.Get(g.Encode())(t)
 }
 
+// swap puts another name in the place of one.
+func swap(names []string, old, name string) {
+	for i := range names {
+		if names[i] == old {
+			names[i] = name
+		}
+	}
+}
+
 // softmaxOutput puts a softmax behind a network.
 func softmaxOutput(t *testing.T, data []byte) []byte {
 	g := must.Get(onnx.Decode(data))(t)
 	out := g.Outputs[0].Name
 	for _, n := range g.Nodes {
-		for i, name := range n.Outputs {
-			if name == out {
-				n.Outputs[i] = "scores"
-			}
-		}
+		swap(n.Outputs, out, "scores")
 	}
 	g.Nodes = append(g.Nodes, &onnx.Node{Op: "Softmax", Inputs: []string{"scores"}, Outputs: []string{out},
 		Attrs: onnx.Attrs{"axis": 1}})

@@ -196,9 +196,7 @@ func TestAttackWithoutEpsilon(t *testing.T) {
 			t.Errorf("%s: epsilon %v, want %v", norm, got, want)
 		}
 	}
-	must.Refuse(t, errOf(plan("pgd", "l2")), "attack needs --epsilon")
-	must.Refuse(t, errOf(plan("patch", "")), "--attack patch needs --param sides=5")
+	must.Refuse(t, must.Err(plan("pgd", "l2")), "attack needs --epsilon")
+	must.Refuse(t, must.Err(plan("patch", "")), "--attack patch needs --param sides=5")
 	must.Get(plan("patch", "", "sides=3"))(t)
 }
-
-func errOf[T any](_ T, err error) error { return err }

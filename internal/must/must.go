@@ -27,6 +27,9 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
+// Err returns the error of a call that may fail: must.Refuse(t, must.Err(os.Open(path)), "no such file").
+func Err[T any](_ T, err error) error { return err }
+
 // Get2 is Get for two values.
 func Get2[T, U any](v T, w U, err error) func(t testing.TB) (T, U) {
 	return func(t testing.TB) (T, U) {
