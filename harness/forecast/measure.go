@@ -413,8 +413,8 @@ func (m *measuring) pilot(s plan.Step, r attacks.Recipe, most float64) (*pilot, 
 		return nil, err
 	}
 	defer on.Close()
-	attack, err := attacks.Setup{Kind: "apgd-ce", Norm: r.Norm, Target: target, Parameters: map[string]any{"steps": pilotSteps}}.
-		Make(r.Epsilon, on.Classes())
+	attack, err := attacks.Setup{Kind: "apgd-ce", Norm: r.Norm, Target: target,
+		Parameters: map[string]any{"steps": pilotSteps}}.Make(r.Epsilon, on.Classes())
 	if err != nil {
 		return nil, err
 	}

@@ -83,8 +83,8 @@ func (c Classifier) State() int64 {
 	return c.Loop.State
 }
 
-// Logits returns the classifier's answer, for which its file's own label is asked too, if the file has one beside scores
-// that were taken out of it.
+// Logits returns the classifier's answer. If the scores were taken out of its file, the file's own label is asked too
+// and must agree.
 func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, error) {
 	z := make([]float32, c.Classes)
 	if c.Loop != nil {
