@@ -393,7 +393,8 @@ var Columns = slices.Concat(
 			Of: calibrated(func(c *Calibrated) any { return c.Area })},
 		{Head: "Wrong among the most confident 80 % (%)", CSV: "risk_80", Unit: Fraction,
 			Of: calibrated(func(c *Calibrated) any { return c.Risk })},
-		{Head: "10 % break by iteration", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.1) })},
+		{Head: "10 % break by iteration", Unit: Whole, Rare: true,
+			Of: calibrated(func(c *Calibrated) any { return c.Broken(0.1) })},
 		{Head: "Half", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.5) })},
 		{Head: "90 %", Unit: Whole, Rare: true, Of: calibrated(func(c *Calibrated) any { return c.Broken(0.9) })}}),
 	in(CostTable, []Column{

@@ -15,7 +15,7 @@ import (
 func (v *Report) Metrics() (lines []string) {
 	for _, s := range v.Suites {
 		for _, one := range s.Lines() {
-			clean := s.calibrated(one.Cells[0])
+			clean := calibrated(s, one.Cells[0])
 			if clean == nil {
 				continue
 			}
@@ -23,7 +23,7 @@ func (v *Report) Metrics() (lines []string) {
 			said += words.If(one.Defense != cell.None, " with "+words.DefenseName(one.Defense))
 			said += fmt.Sprintf(", risk %.1f %% over the most confident 80 %%", 100*clean.Risk)
 			if low, col := s.Lowest(one.Cells); low != nil {
-				if c := s.calibrated(low); c != nil {
+				if c := calibrated(s, low); c != nil {
 					said += fmt.Sprintf("; under %s %.1f %%, %.1f %%", col.Title(), 100*c.Error, 100*c.Risk)
 					if half := c.Broken(0.5); half != nil {
 						said += fmt.Sprintf(", half broken by iteration %v", half)
@@ -36,7 +36,8 @@ func (v *Report) Metrics() (lines []string) {
 	return lines
 }
 
-func (s *Suite) calibrated(c *result.Cell) *result.Calibrated {
+// calibrated returns how far the probabilities of a cell's answers can be trusted, nil if that is not known.
+func calibrated(s *Suite, c *result.Cell) *result.Calibrated {
 	if c == nil {
 		return nil
 	}
