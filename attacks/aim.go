@@ -10,32 +10,39 @@ import (
 // Aim is the class that a targeted attack must reach; only an answer of that class is a success. The zero value stands
 // for any wrong class.
 type Aim struct {
-	targeted, next bool
-	class          int
+	targeted, next, listed bool
+	class                  int
 }
 
-// NextClass is the target that follows an image's label, the first class after the last.
-const NextClass = "next"
+// Targets that differ by image.
+const (
+	NextClass  = "next" // the class after the image's label, the first class after the last
+	FileTarget = "file" // the image's own, [Image.Target]
+)
 
-// ParseAim reads a target: a class's number or next; "" is any wrong class.
+// ParseAim reads a target: a class's number, next or file; "" is any wrong class.
 func ParseAim(text string) (Aim, error) {
 	if text == "" {
 		return Aim{}, nil
 	}
 	class, err := strconv.Atoi(text)
-	if text != NextClass && (err != nil || class < 0 || class > math.MaxInt16) {
-		return Aim{}, fmt.Errorf("target must be a class's number from 0 or next, not %.40q", text)
+	next, listed := text == NextClass, text == FileTarget
+	if !next && !listed && (err != nil || class < 0 || class > math.MaxInt16) {
+		return Aim{}, fmt.Errorf("target must be a class's number from 0, next or file, not %.40q", text)
 	}
-	return Aim{targeted: true, next: text == NextClass, class: class}, nil
+	return Aim{true, next, listed, class}, nil
 }
 
-// Class returns the class to reach from a label, among so many classes. There is none, and ok is false, if any wrong
+// Class returns the class to reach from an image, among so many classes. There is none, and ok is false, if any wrong
 // class will do or if the label is the class itself.
-func (a Aim) Class(label, classes int) (class int, ok bool) {
-	if class = a.class; a.next {
-		class = (label + 1) % classes
+func (a Aim) Class(im Image, classes int) (class int, ok bool) {
+	switch class = a.class; {
+	case a.next:
+		class = (im.Label + 1) % classes
+	case a.listed:
+		class = im.Target
 	}
-	return class, a.targeted && class != label
+	return class, a.targeted && class != im.Label
 }
 
 // Targeted reports whether one class must be reached.
@@ -78,7 +85,7 @@ func (a aimed) Passes(int) (forward, backward int) { return a.Attack.Passes(2) }
 
 // Perturb attacks the image unless its label is the target.
 func (a aimed) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	target, ok := a.aim.Class(im.Label, o.Classes())
+	target, ok := a.aim.Class(im, o.Classes())
 	if !ok {
 		return Result{FirstSuccess: -1, FirstForward: -1}, ctx.Err()
 	}

@@ -26,7 +26,7 @@ func TestAimed(t *testing.T) {
 				s := Setup{Kind: kind, Norm: n, Target: text}
 				r := must.Get(s.Make(epsilon, 5))(t)
 				for _, im := range images {
-					target, aimed := r.Aim.Class(im.Label, 5)
+					target, aimed := r.Aim.Class(im, 5)
 					for _, a := range r.Components {
 						o.forward.Store(0)
 						o.backward.Store(0)
@@ -87,7 +87,7 @@ func TestParseAim(t *testing.T) {
 		s := Setup{Kind: kind, Norm: norm, Target: "1"}
 		must.Refuse(t, must.Err(s.Make(.1, 5)), "has no target")
 	}
-	if class, ok := (Aim{targeted: true, next: true}).Class(4, 5); class != 0 || !ok {
+	if class, ok := (Aim{targeted: true, next: true}).Class(Image{Label: 4}, 5); class != 0 || !ok {
 		t.Errorf("after the last class: %d, %v", class, ok)
 	}
 }

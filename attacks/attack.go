@@ -34,6 +34,7 @@ type Image struct {
 	ID     int       // index in its data set; keys the random numbers
 	Pixels []float32 // C·H·W values in [0,1], row-major CHW; attacks never write to it
 	Label  int       // in [0, classes)
+	Target int       // the class that [FileTarget] aims at, in [0, classes)
 }
 
 // Evaluation holds the results of one forward and one backward pass at a point.

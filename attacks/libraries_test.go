@@ -34,7 +34,7 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 		on := Oracle(watched)
 		if c.Targeted {
 			target := must.Get(ParseAim(NextClass))(t)
-			class, _ := target.Class(im.Label, o.classes)
+			class, _ := target.Class(im, o.classes)
 			on = &towards{Oracle: watched, label: im.Label, target: class, whole: make([]float32, o.classes)}
 			im.Label = 0
 		}

@@ -330,6 +330,8 @@ func (s Setup) towards() string {
 		return ""
 	case NextClass:
 		return ", towards the next class"
+	case FileTarget:
+		return ", towards each image's given class"
 	}
 	return ", towards class " + s.Target
 }

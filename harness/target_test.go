@@ -1,8 +1,11 @@
 package harness_test
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"selfheal/attacks"
@@ -18,6 +21,14 @@ import (
 // Under an attack with a target an image is broken where the network's own answer to the saved image is the target, and
 // nowhere else; images of the target's class stand as clean ones do. Under a control, too, only the target breaks one.
 func TestTargets(t *testing.T) {
+	own := make([]int, 256) // of the whole file's images
+	var lines strings.Builder
+	for id := range own {
+		own[id] = id * 7 % 10
+		fmt.Fprintln(&lines, own[id])
+	}
+	list := filepath.Join(t.TempDir(), "targets.txt")
+	must.Do(t, os.WriteFile(list, []byte(lines.String()), 0o600))
 	p := testplan.Plan(t, testplan.Bundled+`
 save_adversarial: true
 controls:
@@ -25,9 +36,10 @@ controls:
 attacks:
   next: {kind: pgd, norm: linf, epsilon: 0.08, steps: 5, target: next}
   third: {kind: fmn, norm: l2, epsilon: [0.5, 4], steps: 20, target: 3}
+  own: {kind: apgd-ce, norm: linf, epsilon: 0.08, steps: 5, target: file}
 suites:
-  all: {dataset: test, models: [standard], controls: [pca], attacks: [next, third], mode: oblivious}
-`, 2, 8, "datasets.test.limit=30")
+  all: {dataset: test, models: [standard], controls: [pca], attacks: [next, third, own], mode: oblivious}
+`, 2, 8, "datasets.test.limit=30", "datasets.test.targets="+list)
 	f, records, out := runFor(t, p)
 	opener := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer opener.Close()
@@ -56,7 +68,7 @@ suites:
 		shape, x := must.Get2(dataset.ReadArray(config.Folder("/"), files[0]))(t)
 		size := len(x) / shape[0]
 		z := must.Get(job.Classifier(r.Defense).Logits(t.Context(), x[i*size:(i+1)*size]))(t)
-		target := map[string]int{"next": (r.Label + 1) % 10, "third": 3}[r.Attack]
+		target := map[string]int{"next": (r.Label + 1) % 10, "third": 3, "own": own[r.Image]}[r.Attack]
 		if p := attacks.Confidence(z, attacks.Argmax(z)); math.Abs(p-r.Confidence) > 1e-6 {
 			t.Errorf("%s, image %d: confidence %v, want %v", cell.Name(), r.Image, r.Confidence, p)
 		}

@@ -121,8 +121,8 @@ func attackObject(name string, a *Attack) object {
 		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
 			doc: "pixels of adversarial images: on the levels k/255 of stored images, or any"}.inMany(
 			"all attacks in a norm", attacking),
-		optional("target", target(&a.Target), "", "the class that breaks an image: its number, or the `next` after "+
-			"the label; default: any wrong one").inMany("all attacks in a norm", attacking),
+		optional("target", target(&a.Target), "", "the class that breaks an image: its number, the `next` after the "+
+			"label, or each image's own in the data set's `targets` (`file`); default: any wrong one").inMany("all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("sides", list(&a.Sides, oneOrMore, count),
@@ -143,8 +143,9 @@ func attackObject(name string, a *Attack) object {
 
 // target reads the class to reach, as [attacks.ParseAim] does.
 func target(to *string) value {
-	form := anyOf(schema{"const": attacks.NextClass}, schema{"type": "integer", "minimum": 0, "maximum": math.MaxInt16})
-	return custom("a class's number from 0 up or "+attacks.NextClass, form, func(n *node) bool {
+	form := anyOf(schema{"enum": []string{attacks.NextClass, attacks.FileTarget}},
+		schema{"type": "integer", "minimum": 0, "maximum": math.MaxInt16})
+	return custom("a class's number from 0 up, "+attacks.NextClass+" or "+attacks.FileTarget, form, func(n *node) bool {
 		*to = n.text
 		_, err := attacks.ParseAim(n.text)
 		return err == nil && n.text != ""

@@ -114,6 +114,7 @@ func (c *Config) Inputs(trained bool) (paths []string) {
 	}
 	for _, d := range c.Datasets {
 		add(d.Path)
+		add(d.Targets)
 	}
 	for _, m := range c.Models {
 		add(m.Path)

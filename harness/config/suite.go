@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"selfheal/attacks"
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
@@ -96,6 +97,14 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 				if !slices.Contains(s.Models, model) {
 					d.fail(n.pos, "suites.%s.pairs: %s is not one of the suite's models", suite, model)
 				}
+			}
+		}
+		data := c.Dataset(s.Dataset)
+		for _, name := range s.Attacks {
+			a := c.Attack(name)
+			if a != nil && a.Target == attacks.FileTarget && data != nil && data.Targets == "" {
+				d.fail(n.pos, "suites.%s: %s aims at each image's own class, but data set %s has no targets", suite, name,
+					s.Dataset)
 			}
 		}
 		if !s.Transfers() {

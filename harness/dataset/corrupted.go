@@ -155,7 +155,8 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	case n == 0 || n%corruption.Severities != 0:
 		return nil, fmt.Errorf("%d images are not as many of each of the %d severities", n, corruption.Severities)
 	}
-	if err := z.readLabels(labels); err != nil {
+	var err error
+	if z.labels, err = labels.classes(); err != nil {
 		return nil, fmt.Errorf("labels.npy: %w", err)
 	}
 	if n := z.count(); n != z.images() && n*corruption.Severities != z.images() {

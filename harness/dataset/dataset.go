@@ -24,6 +24,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/checksum"
+	"selfheal/internal/lists"
 )
 
 // Spec says which images to read.
@@ -31,6 +32,9 @@ type Spec struct {
 	Format string // one of [Formats]
 	Path   string // within the file system given to [Open]
 	SHA256 string // required [Dataset.SHA256] in lower-case hex; "" if not given
+	// Targets is a file with a class for each image, before any choice, that attacks may aim at: a NumPy array of
+	// integers (.npy), or text with a number on each line. "" if there is none.
+	Targets string
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
 	// Limit is the number of images to take after Indices and Sample; 0 takes all. They are the first ones, or evenly
@@ -64,6 +68,7 @@ type Dataset struct {
 	names   []string
 	ids     []int
 	labels  []int
+	targets labels   // of all the source's images; nil if none are given
 	sums    []uint32 // checksums of the images' bytes
 	hash    string
 	source  source
@@ -112,15 +117,27 @@ type encoded interface {
 // Digest holds the results of reading all images of a data set. With it the set can be opened again without reading
 // them.
 type Digest struct {
-	SHA256 string   `json:"sha256"`
-	Shape  [3]int   `json:"shape"`
-	Labels []int    `json:"labels"` // of the chosen images
-	Sums   []uint32 `json:"sums"`   // CRC-32C of their bytes
+	SHA256 string `json:"sha256"`
+	Shape  [3]int `json:"shape"`
+	Labels []int  `json:"labels"` // of the chosen images
+	// Targets are the chosen images' targets, if the set has any.
+	Targets []int    `json:"targets,omitempty"`
+	Sums    []uint32 `json:"sums"` // CRC-32C of their bytes
 	// Clipped is the number of clipped values.
 	Clipped int `json:"clipped,omitempty"`
 }
 
-func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums, d.left.Clipped} }
+func (d *Dataset) Digest() Digest {
+	return Digest{d.hash, d.shape, d.labels, d.chosenTargets(), d.sums, d.left.Clipped}
+}
+
+// chosenTargets returns the chosen images' targets, or nil.
+func (d *Dataset) chosenTargets() []int {
+	if d.targets == nil {
+		return nil
+	}
+	return lists.Map(d.ids, d.targets.label)
+}
 
 // fits reports whether a digest may belong to these images of a source with so many classes.
 func (g *Digest) fits(src source, ids []int, classes int) bool {
@@ -205,6 +222,11 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	}
 	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)),
 		source: src, file: file, files: files}
+	if spec.Targets != "" {
+		if d.targets, err = readTargets(fsys, spec.Targets, src.count(), &files); err != nil {
+			return nil, fmt.Errorf("targets %s: %w", spec.Targets, err)
+		}
+	}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -213,7 +235,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if len(names) == d.classes {
 		d.names = names
 	}
-	if known.fits(src, ids, d.classes) {
+	if known.fits(src, ids, d.classes) && slices.Equal(known.Targets, d.chosenTargets()) {
 		d.hash, d.shape, d.labels, d.sums = known.SHA256, known.Shape, known.Labels, known.Sums
 		d.left.Clipped = known.Clipped
 		return d, nil
@@ -252,6 +274,10 @@ func (d *Dataset) check() (err error) {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
 				label, d.classes, d.classes-1)
 		}
+		if d.targets != nil && d.targets[id] >= d.classes {
+			return fmt.Errorf("the target %d of %s is no class, there are %d (0 to %d)", d.targets[id],
+				d.source.name(id), d.classes, d.classes-1)
+		}
 		d.left.Clipped += d.decode(bytes, pixels)
 		if k := outside(pixels); k >= 0 {
 			if b, is := d.source.(*boxed); is {
@@ -263,7 +289,7 @@ func (d *Dataset) check() (err error) {
 		for _, v := range pixels {
 			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 		}
-		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(label)))
+		hash.Write(d.appendClasses(text, id, label))
 		d.ids[kept], d.labels[kept], d.sums[kept], buf = id, label, checksum.Of(bytes), bytes
 		kept++
 	}
@@ -403,6 +429,14 @@ func (d *Dataset) File(i int) string {
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
+// Target returns the class that attacks of the i-th chosen image may aim at; 0 if the set has no targets.
+func (d *Dataset) Target(i int) int {
+	if d.targets == nil {
+		return 0
+	}
+	return d.targets[d.ids[i]]
+}
+
 // Pixels writes the i-th chosen image's pixels into out, of length C·H·W. It returns an error if the file can't be
 // read any more or the image has changed since the set was opened.
 func (d *Dataset) Pixels(i int, out []float32) error {
@@ -428,16 +462,24 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 	return nil
 }
 
-// SHA256 returns, in hex, the hash over the chosen images in order: for each, its pixels as little-endian float32 and
-// then its label as little-endian int64.
+// appendClasses appends an image's label and, if it has one, its target, as little-endian int64.
+func (d *Dataset) appendClasses(b []byte, id, label int) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(label))
+	if d.targets != nil {
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.targets[id]))
+	}
+	return b
+}
+
+// SHA256 returns, in hex, the hash over the chosen images in order: for each, its pixels as little-endian float32, then
+// its label and, if the set has targets, its target as little-endian int64.
 func (d *Dataset) SHA256() string { return d.hash }
 
 // Images identifies the chosen images, to tell them from each other and from those of other sets.
 func (d *Dataset) Images() (known result.Images) {
 	sums := make([]byte, 0, 4*len(d.ids))
 	for i, id := range d.ids {
-		label := binary.LittleEndian.AppendUint64(nil, uint64(d.labels[i]))
-		sums = binary.BigEndian.AppendUint32(sums, checksum.Add(d.sums[i], label))
+		sums = binary.BigEndian.AppendUint32(sums, checksum.Add(d.sums[i], d.appendClasses(nil, id, d.labels[i])))
 		if id != i {
 			known.IDs = d.ids
 		}

@@ -40,9 +40,10 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err := z.openImages(*x, spec.channels(), files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
-	if err := z.readLabels(*y); err != nil {
+	if z.labels, err = y.classes(); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
+	z.n = slices.Max(append(z.labels, -1)) + 1
 	if z.images() != z.count() {
 		return nil, fmt.Errorf("%s holds %d images and %s %d labels", shorten(x.name), z.images(), shorten(y.name),
 			z.count())
@@ -117,35 +118,35 @@ const (
 	maxImages  = 1 << 22 // bounds the memory that is kept for images, as a small file may claim many
 )
 
-func (z *npz) readLabels(y array) error {
-	r, err := y.open()
+// classes reads an array of classes, one an image.
+func (a array) classes() (labels, error) {
+	r, err := a.open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer r.Close()
 	h := r.header
 	switch {
 	case h.kind == 'f' || h.kind == 'b':
-		return fmt.Errorf("labels are integers, not %s", h.name)
+		return nil, fmt.Errorf("labels are integers, not %s", h.name)
 	case h.n > maxImages:
-		return fmt.Errorf("its %d labels are more than the %d images that are read", h.n, maxImages)
+		return nil, fmt.Errorf("its %d labels are more than the %d images that are read", h.n, maxImages)
 	case len(h.shape) != 1 && !(len(h.shape) == 2 && h.shape[1] == 1):
-		return fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
+		return nil, fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
 	}
 	buf := make([]byte, h.width)
-	z.labels = make([]int, 0, h.n)
-	for i := range h.n {
+	all := make(labels, h.n)
+	for i := range all {
 		if _, err := io.ReadFull(r, buf); err != nil {
-			return fmt.Errorf("label %d can't be read: %w", i, err)
+			return nil, fmt.Errorf("label %d can't be read: %w", i, err)
 		}
 		v := h.value(buf)
 		if v < 0 || v > maxClasses {
-			return fmt.Errorf("label %d is %.0f, not a class index", i, v)
+			return nil, fmt.Errorf("label %d is %.0f, not a class index", i, v)
 		}
-		z.labels = append(z.labels, int(v))
-		z.n = max(z.n, int(v)+1)
+		all[i] = int(v)
 	}
-	return nil
+	return all, nil
 }
 
 func (z *npz) record() int              { return z.shape[0] * z.shape[1] * z.shape[2] * z.h.width }

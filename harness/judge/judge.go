@@ -107,7 +107,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	v, finite := Decide(logits, im.Label)
 	v.Pixels = pixels
 	decides, label := logits, im.Label
-	if class, ok := within.Aim.Class(im.Label, c.Classes); ok && norm > 0 {
+	if class, ok := within.Aim.Class(im, c.Classes); ok && norm > 0 {
 		pair := attacks.Versus(logits, class)
 		decides, label = pair[:], 0
 		v.Right, v.Margin = attacks.Right(decides, label), number.Any(attacks.LogitMargin(decides, label))

@@ -293,6 +293,7 @@ func (s Images) Read(i int) (im attacks.Image, err error) {
 	if im.ID, im.Pixels, im.Label, err = s.Image(i); err != nil {
 		err = fmt.Errorf("image %d: %w", s.ID(i), err)
 	}
+	im.Target = s.Target(i)
 	return im, err
 }
 

@@ -83,8 +83,8 @@ Both are listed below.`,
 		"2/255,4/255; an attack that looks for the smallest perturbation needs none", noFiles)
 	to.text(&f.pixels, "pixels", "", "of adversarial images: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
 		"levels of stored images)", words(attacks.PixelForms...))
-	to.text(&f.target, "target", "", "the class that breaks an image: its number, or the "+attacks.NextClass+
-		" after the label (default: any wrong one)", words(attacks.NextClass))
+	to.text(&f.target, "target", "", "the class that breaks an image: its number, the "+attacks.NextClass+
+		" after the label, or a file with a class for each image of --data (default: any wrong one)", filesWith("npy", "txt"))
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
@@ -342,6 +342,9 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 		return nil, err
 	}
 	images = append(images, filled(key("limit", f.limit, "--limit"))...)
+	if f.aimsByFile() {
+		images = append(images, key("targets", filepath.ToSlash(f.target), "--target"))
+	}
 	data, name := named(f.data, "data"), named(model, "model")
 	suite := config.Keys{key("dataset", data, ""), key("models", []string{name}, ""),
 		key("attacks", []string{f.attack}, "")}
@@ -355,6 +358,12 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	}, nil
 }
 
+// aimsByFile reports whether --target names a file.
+func (f *attackFlags) aimsByFile() bool {
+	_, err := attacks.ParseAim(f.target)
+	return err != nil || f.target == attacks.FileTarget
+}
+
 // attackKeys returns the config's keys for the attack.
 func (f *attackFlags) attackKeys() (config.Keys, error) {
 	attack, err := f.chosen()
@@ -365,9 +374,13 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 	if !attacks.Free(attack.kind) {
 		norm = cmp.Or(norm, attacks.Linf.String())
 	}
+	target := f.target
+	if f.aimsByFile() {
+		target = attacks.FileTarget
+	}
 	keys := filled(key("kind", attack.kind, "--attack"), key("norm", norm, "--norm"),
 		key("epsilon", values(f.epsilon), "--epsilon"), key("pixels", config.Word(f.pixels), "--pixels"),
-		key("target", config.Word(f.target), "--target"),
+		key("target", config.Word(target), "--target"),
 		key("version", attack.version, "--attack"))
 	given := []string{"norm", "epsilon", "kind", "version"}
 	for _, p := range f.params {

@@ -73,7 +73,8 @@ def attack(
 
     version is one of AutoAttack ("standard", "plus", "rand", "quick", or "custom" with parameters={"components":
     ["apgd-ce", …]}) or another attack's or certificate's name, as the command's --attack has it ("pgd", "fmn",
-    "spatial", "patch", "corruption", "smoothing", "bounds", …); parameters are its own: {"steps": 40}. A perturbation
+    "spatial", "patch", "corruption", "smoothing", "bounds", …); parameters are its own: {"steps": 40}, and the
+    class that alone breaks an image, {"target": 3}, "next" after the label, or one an image. A perturbation
     has at most the norm ("Linf", the default, "L2", "L1", "L0") eps in [0, 1] pixels; eps may be several. An attack
     that looks for the smallest perturbation needs no eps, and spatial, patch and corruption take neither.
 
@@ -256,9 +257,12 @@ def one(
     try:
         with _folders.of_call(out, _arrays.size(x) + _network.size(model)) as (inputs, folder, owner):
             paths[f"{inputs}{os.sep}"] = ""
-            data, images = _arrays.write(inputs, x, y, classes, resize, crop)
-            files = None if images is not None else _arrays.files(x)
             attack = next(iter(config["attacks"].values()))
+            targets = None
+            if not isinstance(attack.get("target", 0), (int, str)):
+                targets, attack["target"] = attack["target"], "file"
+            data, images = _arrays.write(inputs, x, y, classes, resize, crop, targets)
+            files = None if images is not None else _arrays.files(x)
             settings = dict(config.pop("model", {}))
             if images is None and (_network.is_module(model) or attack.get("epsilon", 0) is None):
                 images = _arrays.example(files or [], resize, crop)

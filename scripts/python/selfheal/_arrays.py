@@ -89,18 +89,23 @@ def example(paths: Sequence[pathlib.Path], resize: int | None, crop: int | None)
 
 
 def write(
-    folder: pathlib.Path, x: Any, y: Any, classes: Classes, resize: int | None, crop: int | None
+    folder: pathlib.Path, x: Any, y: Any, classes: Classes, resize: int | None, crop: int | None, targets: Any = None
 ) -> tuple[dict[str, Any], Images | None]:
-    """Write a call's images and labels to a folder: what a config says of them, and x as an array if it is one."""
+    """Write a call's images, labels and targets to a folder: what a config says of them, and x as an array if it is
+    one."""
     paths = files(x)
     settings: dict[str, Any] = {} if classes is None else {"classes": names_of(classes) or int(classes)}  # type: ignore[arg-type]
+    aims = None if targets is None else labels_of(array(targets, "target"), len(x), names_of(classes), "target")
+    if aims is not None:
+        np.save(folder / "targets.npy", aims)
+        settings["targets"] = "targets.npy"
     transform = {key: value for key, value in (("resize", resize), ("crop", crop)) if value is not None}
     if paths is None:
         if transform:
             raise UsageError(f"{next(iter(transform))}= is for files of images: x is an array, which has its size")
         images, labels = pair(x, y, classes)
         np.savez(folder / "data.npz", x=images, y=labels)
-        return {**settings, "format": "npz", "path": "data.npz", "sha256": digest(images, labels)}, images
+        return {**settings, "format": "npz", "path": "data.npz", "sha256": digest(images, labels, aims)}, images
     labels = labels_of(array(y, "y"), len(paths), names_of(classes))
     with open(folder / "data.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(zip(map(str, paths), labels, strict=True))
@@ -166,12 +171,14 @@ def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None, n
     return np.ascontiguousarray(labels, dtype=np.int64)
 
 
-def digest(images: Images, labels: Labels) -> str:
-    """The sha256 of a data set in results.json: over each image's values and label, little-endian."""
+def digest(images: Images, labels: Labels, targets: Labels | None = None) -> str:
+    """The sha256 of a data set in results.json: over each image's values, label and target, little-endian."""
     made = hashlib.sha256()
-    for image, label in zip(images, labels, strict=True):
+    for i, image in enumerate(images):
         made.update(image.astype("<f4").tobytes())
-        made.update(label.astype("<u8").tobytes())
+        for classes in (labels, targets):
+            if classes is not None:
+                made.update(classes[i].astype("<u8").tobytes())
     return made.hexdigest()
 
 

@@ -116,7 +116,7 @@ def of_call(out: str | os.PathLike[str] | None, size: int) -> Iterator[tuple[pat
     Results are in out, or in a temporary folder, which goes with its owner, and at once where there is an error.
     """
     if out is None:
-        own, inputs = temporary(), temporary(size)
+        own, inputs = temporary(size), temporary(size)
         try:
             yield inputs.path, own.path, own
         except BaseException:

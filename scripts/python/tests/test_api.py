@@ -57,6 +57,9 @@ def test_targets_and_union(network, images):
     reached = found.answers == (y + 1) % 10
     changed = np.abs(found.adversarial - x.astype(np.float32) / 255).reshape(len(y), -1).max(axis=1) > 0
     assert reached.any() and list(changed) == list(reached & changed) and not found.verdicts[reached].any()
+    same = {"steps": 10, "target": (y + 1) % 10}  # one an image
+    again = selfheal.attack(network, x, y, norm="L2", eps=1, version="pgd", parameters=same, strength="full")
+    assert np.array_equal(again.adversarial, found.adversarial) and list(again.verdicts) == list(found.verdicts)
     any_class = selfheal.attack(network, x, y, norm="L2", eps=1, version="pgd", parameters={"steps": 10})
     both = selfheal.union(found, any_class)
     assert list(both) == list(found.verdicts & any_class.verdicts) and both.sum() < found.verdicts.sum()
@@ -64,6 +67,10 @@ def test_targets_and_union(network, images):
         selfheal.union(found, selfheal.attack(network, x[:4], y[:4], eps=0.1, version="fgsm"))
     with pytest.raises(selfheal.UsageError, match="target must be a class's number"):
         selfheal.attack(network, x, y, eps=0.1, version="fgsm", parameters={"target": "first"})
+    with pytest.raises(selfheal.UsageError, match=f"target must be {len(y)} whole numbers, one an image"):
+        selfheal.attack(network, x, y, eps=0.1, version="fgsm", parameters={"target": y[:2]})
+    with pytest.raises(selfheal.UsageError, match="target 10 of image 0"):
+        selfheal.attack(network, x, y, eps=0.1, version="fgsm", parameters={"target": y + 10})
 
 
 def test_failed_gradients(network, images, attacked):
