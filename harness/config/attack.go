@@ -122,7 +122,8 @@ func attackObject(name string, a *Attack) object {
 			doc: "pixels of adversarial images: on the levels k/255 of stored images, or any"}.inMany(
 			"all attacks in a norm", attacking),
 		optional("target", target(&a.Target), "", "the class that breaks an image: its number, the `next` after the "+
-			"label, or each image's own in the data set's `targets` (`file`); default: any wrong one").inMany("all attacks in a norm", attacking),
+			"label, or each image's own in the data set's `targets` (`file`); default: any wrong one").
+			inMany("all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("sides", list(&a.Sides, oneOrMore, count),

@@ -44,8 +44,8 @@ func datasetObject(name string, s *Dataset) object {
 		optional("limit", count(&s.Limit), "",
 			"number of images after `indices` and `sample`: the first, or evenly by class if they are sorted by "+
 				"class. `run --limit` cuts scored sets further, but none of a `fit`"),
-		optional("targets", file(&s.Targets), "", "a class for each image of the file or folder, in order, for attacks with "+
-			"`target: file`: a NumPy array (.npy), or a number on each line"),
+		optional("targets", file(&s.Targets), "", "a class for each image of the file or folder, in order, for "+
+			"attacks with `target: file`: a NumPy array (.npy), or a number on each line"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
 		optional("sha256", digest(&s.SHA256), "",
 			"hash of the scored images and labels, as in results.json").notHashed(),

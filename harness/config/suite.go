@@ -103,8 +103,8 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		for _, name := range s.Attacks {
 			a := c.Attack(name)
 			if a != nil && a.Target == attacks.FileTarget && data != nil && data.Targets == "" {
-				d.fail(n.pos, "suites.%s: %s aims at each image's own class, but data set %s has no targets", suite, name,
-					s.Dataset)
+				d.fail(n.pos, "suites.%s: %s aims at each image's own class, but data set %s has no targets", suite,
+					name, s.Dataset)
 			}
 		}
 		if !s.Transfers() {

@@ -14,6 +14,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
+	"selfheal/internal/npy"
 	"selfheal/internal/number"
 )
 
@@ -34,7 +35,7 @@ type opened struct {
 	io.Closer
 	at     io.ReaderAt // the file from its header on; nil if it is compressed
 	size   uint64      // bytes, header included
-	header header
+	header npy.Header
 }
 
 // openArrays finds the arrays of an archive (.npz), of the .npy files in a folder, or of the .npy files beside a .npy
@@ -110,9 +111,9 @@ func (a array) open() (opened, error) {
 		return opened{}, err
 	}
 	o.Reader = bufio.NewReaderSize(o.Reader, 1<<16)
-	h, err := readHeader(o.Reader)
-	if want := uint64(h.bytes) + uint64(h.n)*uint64(h.width); err == nil && want != o.size {
-		err = fmt.Errorf("a shape of %v of %s takes %d bytes, but it has %d", h.shape, h.name, want, o.size)
+	h, err := npy.ReadHeader(o.Reader)
+	if want := uint64(h.Bytes) + uint64(h.N)*uint64(h.Width); err == nil && want != o.size {
+		err = fmt.Errorf("a shape of %v of %s takes %d bytes, but it has %d", h.Shape, h.Name, want, o.size)
 	}
 	if o.header = h; err != nil {
 		o.Close()
@@ -208,10 +209,10 @@ func (a arrays) byShape(images string, rank int) (x, y *array, err error) {
 			continue
 		}
 		o.Close()
-		switch n := len(o.header.shape); {
+		switch n := len(o.header.Shape); {
 		case images == "" && n == rank || one.name == images:
 			xs = append(xs, &one)
-		case n == 1 && o.header.kind != 'f' && o.header.kind != 'b':
+		case n == 1 && o.header.Kind != 'f' && o.header.Kind != 'b':
 			ys = append(ys, &one)
 		}
 	}
@@ -231,7 +232,7 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 	}
 	defer f.Close()
 	if !strings.EqualFold(path.Ext(name), ".npz") {
-		return readNPY(bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16))
+		return npy.Read(bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16))
 	}
 	a := arrays{}
 	if a.list, err = archived(f); err != nil {
@@ -254,5 +255,5 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 		return nil, nil, fmt.Errorf("its array %s unpacks to %s of a file of %s; save it by numpy.savez",
 			shorten(entry.name), number.Bytes(o.size), number.Bytes(f.size))
 	}
-	return readNPY(bufio.NewReaderSize(o, 1<<16))
+	return npy.Read(bufio.NewReaderSize(o, 1<<16))
 }

@@ -88,7 +88,7 @@ func TestArrayErrors(t *testing.T) {
 // An archive of three arrays of any names.
 func FuzzArrays(f *testing.F) {
 	f.Add("x_train", "y_train", "x_test", floats(2, 1, 1, 2)(0, 1, 0.5, 0), ints(0, 1), "train")
-	f.Add("a", "b", "c", npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}), "")
+	f.Add("a", "b", "c", npyOf("|u1", "1, 2, 2, 3", make([]byte, 12)), npyOf("|u1", "1,", []byte{2}), "")
 	f.Fuzz(func(t *testing.T, a, b, c string, x, y []byte, split string) {
 		if strings.ContainsAny(a+b+c, `/\`) || strings.ContainsFunc(a+b+c, hidden) || len(a+b+c) > 100 {
 			return // not valid names of files

@@ -150,8 +150,8 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 		return nil, err
 	}
 	switch n := z.images(); {
-	case z.h.name != "uint8":
-		return nil, fmt.Errorf("its images are %s, the authors' are uint8", z.h.name)
+	case z.h.Name != "uint8":
+		return nil, fmt.Errorf("its images are %s, the authors' are uint8", z.h.Name)
 	case n == 0 || n%corruption.Severities != 0:
 		return nil, fmt.Errorf("%d images are not as many of each of the %d severities", n, corruption.Severities)
 	}
@@ -159,6 +159,7 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	if z.labels, err = labels.classes(); err != nil {
 		return nil, fmt.Errorf("labels.npy: %w", err)
 	}
+	z.n = z.used()
 	if n := z.count(); n != z.images() && n*corruption.Severities != z.images() {
 		return nil, fmt.Errorf("it has %d images, labels.npy %d labels", z.images(), n)
 	}

@@ -17,9 +17,9 @@ func cifarC() fstest.MapFS {
 	for i := range 10 {
 		levels = append(levels, bytes.Repeat([]byte{byte(10*(i/2+1) + i%2)}, 12)...)
 	}
-	fog := &fstest.MapFile{Data: npy("|u1", "10, 2, 2, 3", levels)}
+	fog := &fstest.MapFile{Data: npyOf("|u1", "10, 2, 2, 3", levels)}
 	return fstest.MapFS{"c/fog.npy": fog, "c/snow.npy": fog, "c/saturate.npy": fog,
-		"c/labels.npy": {Data: npy("|u1", "10,", []byte{4, 9, 4, 9, 4, 9, 4, 9, 4, 9})}}
+		"c/labels.npy": {Data: npyOf("|u1", "10,", []byte{4, 9, 4, 9, 4, 9, 4, 9, 4, 9})}}
 }
 
 // imageNetC has the same images, weather in a folder of its own, as in the authors' archives.
@@ -90,10 +90,10 @@ func TestCorruptedSetErrors(t *testing.T) {
 		{"cifar10-c", "c", "fog/6", cifarC(), `there is no severity "6", they go from 1 to 5`},
 		{"cifar10-c", "c/fog.npy", "fog/1", cifarC(), "it is no folder"},
 		{"cifar10-c", "c", "fog/1", without("c/labels.npy"), "it has no labels.npy"},
-		{"cifar10-c", "c", "fog/1", with("c/fog.npy", npy("|u1", "9, 2, 2, 3", make([]byte, 108))),
+		{"cifar10-c", "c", "fog/1", with("c/fog.npy", npyOf("|u1", "9, 2, 2, 3", make([]byte, 108))),
 			"fog.npy: 9 images are not as many of each of the 5 severities"},
-		{"cifar10-c", "c", "fog/1", with("c/labels.npy", npy("|u1", "3,", make([]byte, 3))), "labels.npy 3 labels"},
-		{"cifar10-c", "c", "all", with("c/snow.npy", npy("|u1", "5, 2, 2, 3", make([]byte, 60))), "snow.npy"},
+		{"cifar10-c", "c", "fog/1", with("c/labels.npy", npyOf("|u1", "3,", make([]byte, 3))), "labels.npy 3 labels"},
+		{"cifar10-c", "c", "all", with("c/snow.npy", npyOf("|u1", "5, 2, 2, 3", make([]byte, 60))), "snow.npy"},
 		{"cifar10-c", "c", "fog/1", with("c/fog.npy", floats(5, 1, 1, 3)(make([]float32, 15)...)),
 			"the authors' are uint8"},
 		{"imagenet-c", "c", "fog", cifarC(), "it holds no folders such as fog/3/CLASS"},
@@ -108,7 +108,7 @@ func TestCorruptedSetErrors(t *testing.T) {
 func FuzzCorrupted(f *testing.F) {
 	set := cifarC()
 	f.Add(set["c/fog.npy"].Data, set["c/labels.npy"].Data, "fog/3")
-	f.Add(npy("|u1", "5, 1, 1, 3", make([]byte, 15)), npy("<i8", "1,", make([]byte, 8)), "all")
+	f.Add(npyOf("|u1", "5, 1, 1, 3", make([]byte, 15)), npyOf("<i8", "1,", make([]byte, 8)), "all")
 	f.Add([]byte("x"), []byte("y"), "fog/9")
 	im := pngFile(f, picture(1))
 	f.Fuzz(func(t *testing.T, images, labels []byte, split string) {

@@ -101,6 +101,7 @@ type labels []int
 
 func (l labels) count() int       { return len(l) }
 func (l labels) label(id int) int { return l[id] }
+func (l labels) used() int        { return slices.Max(append(l, -1)) + 1 } // the largest label plus one
 
 // unpacker is a source without random access. unpack is called before the first read and makes the images of the ids
 // readable.

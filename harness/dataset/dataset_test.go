@@ -157,12 +157,12 @@ func TestErrors(t *testing.T) {
 		"flat":       archive(t, floats(2, 2)(0, 0, 0, 0), ints(0, 1)),
 		"channels":   archive(t, floats(1, 5, 6, 7)(make([]float32, 210)...), ints(0)),
 		"floaty":     archive(t, floats(2, 1, 1, 1)(0, 0), floats(2)(0, 1)),
-		"many":       archive(t, floats(1, 1, 1, 1)(0), npy("|u1", "4194305,", make([]byte, 1<<22+1))),
-		"onehot":     archive(t, floats(2, 1, 1, 1)(0, 0), npy("<i8", "2, 2", make([]byte, 32))),
-		"int32":      archive(t, npy("<i4", "1, 1, 1, 1", make([]byte, 4)), ints(0)),
+		"many":       archive(t, floats(1, 1, 1, 1)(0), npyOf("|u1", "4194305,", make([]byte, 1<<22+1))),
+		"onehot":     archive(t, floats(2, 1, 1, 1)(0, 0), npyOf("<i8", "2, 2", make([]byte, 32))),
+		"int32":      archive(t, npyOf("<i4", "1, 1, 1, 1", make([]byte, 4)), ints(0)),
 		"noy":        archive(t, floats(2, 1, 1, 1)(0, 0), nil),
-		"object":     archive(t, npy("|O", "1,", make([]byte, 8)), ints(0)),
-		"lying":      archive(t, npy("|u1", "1000000, 3, 32, 32", make([]byte, 3072)), ints(0)),
+		"object":     archive(t, npyOf("|O", "1,", make([]byte, 8)), ints(0)),
+		"lying":      archive(t, npyOf("|u1", "1000000, 3, 32, 32", make([]byte, 3072)), ints(0)),
 		"flatlabel":  archive(t, floats(1, 1, 1, 1)(0), ints(9)),
 	} {
 		fsys[name+".npz"] = &fstest.MapFile{Data: npz}

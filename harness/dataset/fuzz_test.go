@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 )
 
 // walk opens a data set and reads every image. Each has a label of a class and pixels in [0,1].
@@ -43,13 +44,13 @@ func walk(t *testing.T, spec Spec, fsys fs.FS) {
 
 func FuzzReadNPY(f *testing.F) {
 	f.Add(floats(2, 3)(1, 2, 3, 4, 5, 6))
-	f.Add(npy("<f8", "1, 1", make([]byte, 8)))
-	f.Add(npy("|u1", "0, 99999999, 99999999", nil))
+	f.Add(npyOf("<f8", "1, 1", make([]byte, 8)))
+	f.Add(npyOf("|u1", "0, 99999999, 99999999", nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_ = must.Survive(t, func() error {
-			shape, values, err := readNPY(bytes.NewReader(data))
+			shape, values, err := npy.Read(bytes.NewReader(data))
 			if err == nil {
-				must.Do(t, WriteNPY(new(bytes.Buffer), shape, slices.Values([][]float32{values})))
+				must.Do(t, npy.Write(new(bytes.Buffer), shape, slices.Values([][]float32{values})))
 			}
 			return err
 		})
@@ -59,7 +60,7 @@ func FuzzReadNPY(f *testing.F) {
 // An archive of any two arrays.
 func FuzzNPZ(f *testing.F) {
 	f.Add(floats(2, 1, 1, 2)(0, 1, 0.5, 0), ints(0, 1))
-	f.Add(npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}))
+	f.Add(npyOf("|u1", "1, 2, 2, 3", make([]byte, 12)), npyOf("|u1", "1,", []byte{2}))
 	f.Fuzz(func(t *testing.T, x, y []byte) {
 		fsys := fstest.MapFS{"f": {Data: archive(t, x, y)}}
 		walk(t, Spec{Format: "npz", Path: "f"}, fsys)

@@ -16,17 +16,18 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 )
 
-// npy makes a .npy file by hand.
-func npy(descr, shape string, values []byte) []byte {
+// npyOf makes a .npy file by hand.
+func npyOf(descr, shape string, values []byte) []byte {
 	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
 	return npyHeader(1, dict, values)
 }
 
 func npyHeader(version byte, dict string, values []byte) []byte {
 	dict += strings.Repeat(" ", 117-len(dict)%118) + "\n"
-	b := append([]byte(npyMagic), version, 0)
+	b := append([]byte(npy.Magic), version, 0)
 	if version == 1 {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(dict)))
 	} else {
@@ -40,13 +41,13 @@ func ints(values ...int64) []byte {
 	for _, v := range values {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	return npy("<i8", fmt.Sprintf("%d,", len(values)), b)
+	return npyOf("<i8", fmt.Sprintf("%d,", len(values)), b)
 }
 
 func floats(shape ...int) func(values ...float32) []byte {
 	return func(values ...float32) []byte {
 		var b bytes.Buffer
-		if err := WriteNPY(&b, shape, slices.Values([][]float32{values})); err != nil {
+		if err := npy.Write(&b, shape, slices.Values([][]float32{values})); err != nil {
 			panic(err)
 		}
 		return b.Bytes()
@@ -93,7 +94,7 @@ func TestNPYRoundTrip(t *testing.T) {
 			t.Errorf("%v: the values begin at byte %d, not at a multiple of 64", c.shape, i)
 		}
 		r := bytes.NewReader(append(data, "more"...))
-		shape, values, err := readNPY(r)
+		shape, values, err := npy.Read(r)
 		if err != nil || !slices.Equal(shape, c.shape) || !slices.Equal(values, c.values) {
 			t.Errorf("%v: got %v and %d values, %v", c.shape, shape, len(values), err)
 		}
@@ -101,7 +102,7 @@ func TestNPYRoundTrip(t *testing.T) {
 			t.Errorf("%v: what follows the array was read too: %q is left", c.shape, rest)
 		}
 	}
-	if err := WriteNPY(io.Discard, []int{2, 2}, slices.Values([][]float32{[]float32{1}})); err == nil {
+	if err := npy.Write(io.Discard, []int{2, 2}, slices.Values([][]float32{[]float32{1}})); err == nil {
 		t.Error("a shape that does not fit the values is written")
 	}
 }
@@ -111,7 +112,7 @@ func TestNPYVersions(t *testing.T) {
 		data := npyHeader(version, "{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 2L)}",
 			binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(0.5)),
 				math.Float64bits(-2)))
-		shape, values, err := readNPY(bytes.NewReader(data))
+		shape, values, err := npy.Read(bytes.NewReader(data))
 		if err != nil || !slices.Equal(shape, []int{1, 2}) || !slices.Equal(values, []float32{0.5, -2}) {
 			t.Errorf("version %d: %v %v %v", version, shape, values, err)
 		}
@@ -127,34 +128,34 @@ func TestNPYErrors(t *testing.T) {
 		{"empty", nil, "it does not begin like a NumPy array"},
 		{"text", []byte("hello, this is text"), "it does not begin like a NumPy array"},
 		{"version", npyHeader(9, "{}", nil), "its NumPy format version 9 is unknown"},
-		{"cut header", npy("<f4", "1,", nil)[:40], "its header is cut short"},
-		{"huge header", append([]byte(npyMagic), 2, 0, 255, 255, 255, 255),
+		{"cut header", npyOf("<f4", "1,", nil)[:40], "its header is cut short"},
+		{"huge header", append([]byte(npy.Magic), 2, 0, 255, 255, 255, 255),
 			"its header claims 4294967295 bytes, more than any array needs"},
 		{"no header", npyHeader(1, "{}", nil), `its header can't be read: "{}" (plain arrays of numbers only)`},
 		{"no comma", npyHeader(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", nil),
 			`its header can't be read: "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}" (plain arrays of ` +
 				"numbers only)"},
 		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil),
-			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain ` +
+			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (" (plain ` +
 				"arrays of numbers only)"},
-		{"complex", npy("<c8", "1,", nil),
+		{"complex", npyOf("<c8", "1,", nil),
 			"it holds values of type <c8; uint8, float32, float64 and integers are read"},
-		{"half", npy("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
-		{"odd width", npy("<f48", "1,", nil),
+		{"half", npyOf("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
+		{"odd width", npyOf("<f48", "1,", nil),
 			"it holds values of type <f48; uint8, float32, float64 and integers are read"},
-		{"huge", npy("<f4", "99999999999, 99999999999", nil),
+		{"huge", npyOf("<f4", "99999999999, 99999999999", nil),
 			"its shape (99999999999, 99999999999) is larger than any array that is read"},
-		{"overflow", npy("<f4", "99999999999999999999", nil),
+		{"overflow", npyOf("<f4", "99999999999999999999", nil),
 			"its shape (99999999999999999999) is larger than any array that is read"},
-		{"memory", npy("<f4", "999999999999,", nil), "its 999999999999 values need more than 8 GiB of memory"},
-		{"lying", npy("<f4", "1999999999,", make([]byte, 40)),
+		{"memory", npyOf("<f4", "999999999999,", nil), "its 999999999999 values need more than 8 GiB of memory"},
+		{"lying", npyOf("<f4", "1999999999,", make([]byte, 40)),
 			"it is cut short: 1999999999 values are promised, about 0 are there"},
-		{"bytes", npy("|u1", "4,", make([]byte, 4)), "it holds uint8 values, float32 is needed"},
-		{"many dims", npy("<f4", strings.Repeat("1, ", 33), nil),
-			"its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …) is larger than any array that " +
+		{"bytes", npyOf("|u1", "4,", make([]byte, 4)), "it holds uint8 values, float32 is needed"},
+		{"many dims", npyOf("<f4", strings.Repeat("1, ", 33), nil),
+			"its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ) is larger than any array that " +
 				"is read"},
 	} {
-		if _, _, err := readNPY(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
+		if _, _, err := npy.Read(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
 	}
@@ -207,7 +208,7 @@ func TestWriteNPYAsNumPy(t *testing.T) {
 	want := must.Get(os.ReadFile("testdata/float32.npy"))(t)
 	shape, values := must.Get2(ReadArray(os.DirFS("testdata"), "float32.npy"))(t)
 	var got bytes.Buffer
-	must.Do(t, WriteNPY(&got, shape, slices.Values([][]float32{values})))
+	must.Do(t, npy.Write(&got, shape, slices.Values([][]float32{values})))
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("got  %q\nwant %q", got.Bytes()[:128], want[:128])
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"selfheal/harness/result"
+	"selfheal/internal/npy"
 	"selfheal/internal/number"
 )
 
@@ -18,7 +19,7 @@ type npz struct {
 	labels
 	path   string
 	x      array
-	h      header      // x's
+	h      npy.Header  // x's
 	values io.ReaderAt // x's, uncompressed; nil before unpack
 	start  int64       // position of image 0 in values
 	shape  [3]int      // C, H, W
@@ -43,7 +44,7 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if z.labels, err = y.classes(); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
-	z.n = slices.Max(append(z.labels, -1)) + 1
+	z.n = z.used()
 	if z.images() != z.count() {
 		return nil, fmt.Errorf("%s holds %d images and %s %d labels", shorten(x.name), z.images(), shorten(y.name),
 			z.count())
@@ -62,10 +63,10 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 	} else {
 		opened.Close()
 	}
-	if z.x, z.h = x, opened.header; z.h.kind != 'f' && z.h.name != "uint8" && !z.rows {
-		return fmt.Errorf("images are uint8 or float32, not %s", z.h.name)
+	if z.x, z.h = x, opened.header; z.h.Kind != 'f' && z.h.Name != "uint8" && !z.rows {
+		return fmt.Errorf("images are uint8 or float32, not %s", z.h.Name)
 	}
-	s := z.h.shape
+	s := z.h.Shape
 	switch {
 	case z.rows && len(s) != 2:
 		return fmt.Errorf("rows of features have the shape [N, d], not %v; leave layout out for images", s)
@@ -92,7 +93,7 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 	if size == 0 || size > maxPixels {
 		return fmt.Errorf("images of shape %v can't be read", z.shape)
 	}
-	z.values, z.start = opened.at, int64(z.h.bytes)
+	z.values, z.start = opened.at, int64(z.h.Bytes)
 	return nil
 }
 
@@ -127,20 +128,20 @@ func (a array) classes() (labels, error) {
 	defer r.Close()
 	h := r.header
 	switch {
-	case h.kind == 'f' || h.kind == 'b':
-		return nil, fmt.Errorf("labels are integers, not %s", h.name)
-	case h.n > maxImages:
-		return nil, fmt.Errorf("its %d labels are more than the %d images that are read", h.n, maxImages)
-	case len(h.shape) != 1 && !(len(h.shape) == 2 && h.shape[1] == 1):
-		return nil, fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
+	case h.Kind == 'f' || h.Kind == 'b':
+		return nil, fmt.Errorf("labels are integers, not %s", h.Name)
+	case h.N > maxImages:
+		return nil, fmt.Errorf("its %d labels are more than the %d images that are read", h.N, maxImages)
+	case len(h.Shape) != 1 && !(len(h.Shape) == 2 && h.Shape[1] == 1):
+		return nil, fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.Shape)
 	}
-	buf := make([]byte, h.width)
-	all := make(labels, h.n)
+	buf := make([]byte, h.Width)
+	all := make(labels, h.N)
 	for i := range all {
 		if _, err := io.ReadFull(r, buf); err != nil {
 			return nil, fmt.Errorf("label %d can't be read: %w", i, err)
 		}
-		v := h.value(buf)
+		v := h.Value(buf)
 		if v < 0 || v > maxClasses {
 			return nil, fmt.Errorf("label %d is %.0f, not a class index", i, v)
 		}
@@ -149,8 +150,8 @@ func (a array) classes() (labels, error) {
 	return all, nil
 }
 
-func (z *npz) record() int              { return z.shape[0] * z.shape[1] * z.shape[2] * z.h.width }
-func (z *npz) images() int              { return z.h.shape[0] }
+func (z *npz) record() int              { return z.shape[0] * z.shape[1] * z.shape[2] * z.h.Width }
+func (z *npz) images() int              { return z.h.Shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
 func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
@@ -195,17 +196,17 @@ func (z *npz) pixels(bytes []byte, out []float32) {
 	for c := range channels {
 		from, out := c*next, out[c*plane:(c+1)*plane]
 		switch {
-		case z.h.width == 1 && !z.rows:
+		case z.h.Width == 1 && !z.rows:
 			for k := range out {
 				out[k] = value(bytes[from+k*step])
 			}
-		case z.h.width == 4 && z.h.order == binary.LittleEndian:
+		case z.h.Width == 4 && z.h.Order == binary.LittleEndian:
 			for k := range out {
 				out[k] = math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*(from+k*step):]))
 			}
 		default:
 			for k := range out {
-				out[k] = float32(z.h.value(bytes[(from+k*step)*z.h.width:]))
+				out[k] = float32(z.h.Value(bytes[(from+k*step)*z.h.Width:]))
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func sorted(t testing.TB) Spec {
 	for i := range labels {
 		labels[i] = int64(i / 40)
 	}
-	return Spec{Format: "npz", Path: string(archive(t, npy("|u1", "83, 1, 1, 1", make([]byte, 83)), ints(labels...)))}
+	return Spec{Format: "npz", Path: string(archive(t, npyOf("|u1", "83, 1, 1, 1", make([]byte, 83)), ints(labels...)))}
 }
 
 // draw opens a set whose path says what it contains.
@@ -104,7 +104,7 @@ func TestImages(t *testing.T) {
 func TestLimit(t *testing.T) {
 	of := func(labels ...int64) Spec {
 		n := len(labels)
-		return Spec{Format: "npz", Path: string(archive(t, npy("|u1", fmt.Sprintf("%d, 1, 1, 1", n), make([]byte, n)),
+		return Spec{Format: "npz", Path: string(archive(t, npyOf("|u1", fmt.Sprintf("%d, 1, 1, 1", n), make([]byte, n)),
 			ints(labels...)))}
 	}
 	with := func(spec Spec, limit int, indices ...int) Spec {

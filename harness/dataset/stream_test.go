@@ -119,8 +119,8 @@ func arrays10(n int) map[string][]byte {
 	for i := range n {
 		x[i*3072], y[i] = byte(i%10), byte(i%10)
 	}
-	return map[string][]byte{"x.npy": npy("|u1", fmt.Sprintf("%d, 3, 32, 32", n), x),
-		"y.npy": npy("|u1", fmt.Sprintf("%d,", n), y)}
+	return map[string][]byte{"x.npy": npyOf("|u1", fmt.Sprintf("%d, 3, 32, 32", n), x),
+		"y.npy": npyOf("|u1", fmt.Sprintf("%d,", n), y)}
 }
 
 func pictures10(t testing.TB) (files [][]byte) {

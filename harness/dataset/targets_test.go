@@ -11,8 +11,8 @@ import (
 func TestTargetFiles(t *testing.T) {
 	fsys := files(map[string][]byte{"test_batch.bin": cifarFile(4, 1), "t.txt": []byte("3\n1\n 9\r\n0\n"),
 		"other.txt": []byte("3\n1\n9\n2\n"), "few.txt": []byte("1\n"), "words.txt": []byte("1\ncat\n3\n4\n"),
-		"far.txt": []byte("1\n10\n3\n4\n"), "t.npy": npy("|u1", "4,", []byte{3, 1, 9, 0}),
-		"part.npy": npy("<f4", "1,", make([]byte, 4))})
+		"far.txt": []byte("1\n10\n3\n4\n"), "t.npy": npyOf("|u1", "4,", []byte{3, 1, 9, 0}),
+		"part.npy": npyOf("<f4", "1,", make([]byte, 4))})
 	spec := of("cifar10-bin", "test_batch.bin", "", nil)
 	spec.Indices = []int{3, 1, 2}
 	plain := must.Get(Open(spec, fsys, 0))(t)

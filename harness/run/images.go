@@ -13,13 +13,13 @@ import (
 	"strings"
 
 	"selfheal/harness/cell"
-	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/checksum"
 	"selfheal/internal/journal"
+	"selfheal/internal/npy"
 )
 
 // Images returns, for each key of a plan, whether an attack's images are needed, at full strength, or only verdicts.
@@ -202,7 +202,7 @@ func save(dir, name string, shape []int, rows func(row func([]float32) bool) err
 	sum := checksum.New()
 	err = atomicfile.In(dir).FillSynced(name, func(w io.Writer) error {
 		var failed error
-		err := dataset.WriteNPY(io.MultiWriter(w, sum), shape, func(row func([]float32) bool) { failed = rows(row) })
+		err := npy.Write(io.MultiWriter(w, sum), shape, func(row func([]float32) bool) { failed = rows(row) })
 		return cmp.Or(failed, err)
 	})
 	if err != nil {

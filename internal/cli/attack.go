@@ -84,7 +84,8 @@ Both are listed below.`,
 	to.text(&f.pixels, "pixels", "", "of adversarial images: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
 		"levels of stored images)", words(attacks.PixelForms...))
 	to.text(&f.target, "target", "", "the class that breaks an image: its number, the "+attacks.NextClass+
-		" after the label, or a file with a class for each image of --data (default: any wrong one)", filesWith("npy", "txt"))
+		" after the label, or a file with a class for each image of --data (default: any wrong one)",
+		filesWith("npy", "txt"))
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/onnxtest"
 )
@@ -37,9 +37,9 @@ func TestErrors(t *testing.T) {
 	must.Do(t, os.Mkdir(filepath.Join(dir, "one"), 0o755))
 	must.Do(t, result.Write(filepath.Join(dir, "one", "results.json"), gateRun(20, 10, nil)))
 	writePNG(t, filepath.Join(dir, "wide.png"), 40, nil)
-	var npy bytes.Buffer
-	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, slices.Values([][]float32{make([]float32, 3*3072)})))
-	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
+	var array bytes.Buffer
+	must.Do(t, npy.Write(&array, []int{3, 3, 32, 32}, slices.Values([][]float32{make([]float32, 3*3072)})))
+	put(t, filepath.Join(dir, "three.npy"), array.Bytes())
 	written(t, dir, useConfig)
 	fitted := written(t, t.TempDir(), fitText)
 	short := strings.NewReplacer("DIR", dir, "NET", "models/zoo/preact_standard.onnx", "DATA", testImages,

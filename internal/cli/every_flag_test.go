@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"selfheal/harness/dataset"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/onnxtest"
 )
@@ -319,7 +319,7 @@ func newWorld(t *testing.T) *world {
 		for i := range images {
 			images[i] = make([]float32, 48)
 		}
-		must.Do(t, dataset.WriteNPY(must.Get(z.Create(name+".npy"))(t), []int{n, 3, 4, 4}, slices.Values(images)))
+		must.Do(t, npy.Write(must.Get(z.Create(name+".npy"))(t), []int{n, 3, 4, 4}, slices.Values(images)))
 		header := fmt.Sprintf("%-117s\n", fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }", n))
 		labels := must.Get(z.Create(string(name[0]+1) + ".npy"))(t)
 		must.Get(fmt.Fprintf(labels, "\x93NUMPY\x01\x00%c\x00%s%s", len(header), header, make([]byte, n)))(t)

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/onnxtest"
 )
@@ -223,7 +223,7 @@ var badArrays = []bad{
 	{"adversarial images of another shape", "VERIFY/a.npy", func(d place) {
 		d.config()
 		var b bytes.Buffer
-		must.Do(d.t, dataset.WriteNPY(&b, []int{12, 3072}, slices.Values([][]float32{make([]float32, 12*3072)})))
+		must.Do(d.t, npy.Write(&b, []int{12, 3072}, slices.Values([][]float32{make([]float32, 12*3072)})))
 		d.put("a.npy", b.Bytes())
 	}},
 }

@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/judge"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
@@ -217,7 +218,7 @@ func writeNPZ(t *testing.T, path string, shape []int, arrays map[string][]float3
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for name, values := range arrays {
-		must.Do(t, dataset.WriteNPY(must.Get(z.Create(name+".npy"))(t), shape, slices.Values([][]float32{values})))
+		must.Do(t, npy.Write(must.Get(z.Create(name+".npy"))(t), shape, slices.Values([][]float32{values})))
 	}
 	must.Do(t, z.Close())
 	put(t, path, b.Bytes())

@@ -17,9 +17,9 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/onnxtest"
 )
@@ -134,7 +134,7 @@ func Archive(t testing.TB, path string, n int, s attacks.Shape) {
 	for i := range x {
 		x[i] = 0.45 + 0.1*float32(i/s.Size()%2) + 0.01*float32(i%5)
 	}
-	must.Do(t, dataset.WriteNPY(must.Get(z.Create("x.npy"))(t), []int{n, s.C, s.H, s.W}, slices.Values([][]float32{x})))
+	must.Do(t, npy.Write(must.Get(z.Create("x.npy"))(t), []int{n, s.C, s.H, s.W}, slices.Values([][]float32{x})))
 	head := fmt.Sprintf("{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", n)
 	head += strings.Repeat(" ", 117-len(head)) + "\n" // 128 bytes with what stands before
 	labels := []byte("\x93NUMPY\x01\x00\x76\x00" + head)
