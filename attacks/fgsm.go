@@ -19,7 +19,7 @@ func (a fgsm) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 	c.step = func(g []float32, _ float64) {
 		switch x := im.Pixels; a.Norm {
 		case Linf:
-			c.follow(g, 2*a.Epsilon) // to the ends of the box, without the rounding of a sum
+			c.Follow(g, 2*a.Epsilon) // to the ends of the box, without the rounding of a sum
 		case L2:
 			vector.AddScaledClamped(x, g, float32(a.Epsilon/(L2.Length(g)+1e-12)), c.cur)
 		default: // the point of the ℓ1 ball ∩ [0,1] farthest along g

@@ -30,7 +30,7 @@ func (a miFGSM) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 	c.step = func(gradient []float32, length float64) {
 		vector.Scaled(momentum, float32(a.Decay), momentum)
 		vector.AddScaled(momentum, gradient, float32(1/max(L1.Length(gradient), 1e-30)), momentum)
-		c.follow(momentum, length)
+		c.Follow(momentum, length)
 	}
 	err := c.run(ctx)
 	return c.claim(c.adv, a.Norm, a.Epsilon), err

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
-
-	"selfheal/internal/vector"
 )
 
 // pgd is projected gradient ascent with steps of a given length (Madry et al. 2018, section 2.1). A run starts at
@@ -69,17 +66,14 @@ func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 type climb struct {
 	pgd
 	attempt
-	cur, next []float32 // at first the clean image; a buffer for another
-	lo, hi    []float32 // ℓ∞ ball ∩ [0,1]
+	Walk
 	// step moves cur by a length along the gradient there.
 	step func(gradient []float32, length float64)
 }
 
 func newClimb(a pgd, o Oracle, im Image, how Options) *climb {
-	c := &climb{pgd: a, attempt: newAttempt(o, im, how), cur: slices.Clone(im.Pixels),
-		next: make([]float32, len(im.Pixels))}
-	c.lo, c.hi = box(a.Norm, im.Pixels, a.Epsilon)
-	c.step = c.follow
+	c := &climb{pgd: a, attempt: newAttempt(o, im, how), Walk: *NewWalk(a.Norm, im.Pixels, a.Epsilon)}
+	c.step = c.Follow
 	return c
 }
 
@@ -106,23 +100,4 @@ func (c *climb) run(ctx context.Context) error {
 	wrong, err := c.wrong(ctx, c.cur)
 	c.note(wrong, c.cur)
 	return err
-}
-
-// follow makes PGD's step and projects it back into the ball.
-func (c *climb) follow(gradient []float32, size float64) {
-	x, n := c.im.Pixels, len(c.cur)
-	g, cur, length := gradient[:n], c.cur, float32(size)
-	switch c.Norm {
-	case Linf:
-		lo, hi := c.lo[:n], c.hi[:n]
-		for i, v := range cur {
-			cur[i] = min(max(v+along(g[i], length), lo[i]), hi[i])
-		}
-	case L2:
-		vector.AddScaled(cur, g, float32(size/(L2.Length(g)+1e-12)), cur)
-		projectL2(x, cur, c.Epsilon)
-	default:
-		sparseStep(x, cur, g, c.next, length, slideShare, c.Epsilon)
-		c.cur, c.next = c.next, c.cur
-	}
 }
