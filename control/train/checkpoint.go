@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"selfheal/internal/fault"
+	"selfheal/internal/lists"
 	"selfheal/internal/sealed"
 )
 
@@ -13,10 +14,32 @@ import (
 type Checkpoint struct {
 	About      []byte // identifies the training; [Trainer.Save] was given it
 	Parameters []string
-	Values     [][]float32
+	State
+	Epochs []Epoch
+	Good   *State // after the last epoch that went well, of a watched training
+}
+
+// State is all that a step changes.
+type State struct {
+	Values     [][]float32 // of the parameters
+	Average    [][]float32 // of the values over the steps, if there is one
 	Statistics [][]float32 // of normalisations that learn
 	Optimizer  optimizerState
 	History    []Loss
+}
+
+// state returns a copy of the trainer's present state.
+func (t *Trainer) state() State {
+	copies := func(list [][]float32) [][]float32 { return lists.Map(list, slices.Clone[[]float32]) }
+	o := t.optimizer.State
+	return State{copies(t.values), copies(t.average), copies(t.running),
+		optimizerState{o.Count, copies(o.First), copies(o.Second)}, slices.Clone(t.history)}
+}
+
+// restore continues from a state, which it takes over.
+func (t *Trainer) restore(s State) {
+	t.values, t.average, t.running = s.Values, s.Average, s.Statistics
+	t.optimizer.State, t.history = s.Optimizer, s.History
 }
 
 // Done returns how many steps were made.
@@ -28,7 +51,8 @@ var ErrDamaged = errors.New("is no whole checkpoint")
 // Save writes the training's state, whole or not at all, and syncs it. about identifies the training and its
 // settings.
 func (t *Trainer) Save(path string, about []byte) error {
-	err := sealed.Write(path, Checkpoint{about, t.parameters, t.values, t.running, t.optimizer.State, t.history})
+	now := State{t.values, t.average, t.running, t.optimizer.State, t.history}
+	err := sealed.Write(path, Checkpoint{about, t.parameters, now, t.epochs, t.good})
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", path, err)
 	}
@@ -50,14 +74,20 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 
 // Restore continues from a checkpoint, to the same bits. It returns an error for the checkpoint of another training.
 func (t *Trainer) Restore(c *Checkpoint) error {
+	if !slices.Equal(c.Parameters, t.parameters) || !t.fits(&c.State) || c.Good != nil && !t.fits(c.Good) {
+		return errors.New("the checkpoint is of another embedding, optimiser or number of steps")
+	}
+	t.restore(c.State)
+	t.epochs, t.good = c.Epochs, c.Good
+	return nil
+}
+
+// fits reports whether a state may be this training's.
+func (t *Trainer) fits(s *State) bool {
 	same := func(a, b [][]float32) bool {
 		return slices.EqualFunc(a, b, func(a, b []float32) bool { return len(a) == len(b) })
 	}
-	if !slices.Equal(c.Parameters, t.parameters) || !same(c.Values, t.values) || !same(c.Statistics, t.running) ||
-		!same(c.Optimizer.First, t.optimizer.State.First) || !same(c.Optimizer.Second, t.optimizer.State.Second) ||
-		len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
-		return errors.New("the checkpoint is of another embedding, optimiser or number of steps")
-	}
-	t.values, t.running, t.optimizer.State, t.history = c.Values, c.Statistics, c.Optimizer, c.History
-	return nil
+	return same(s.Values, t.values) && same(s.Average, t.average) && same(s.Statistics, t.running) &&
+		same(s.Optimizer.First, t.optimizer.State.First) && same(s.Optimizer.Second, t.optimizer.State.Second) &&
+		len(s.History) == s.Optimizer.Count && len(s.History) <= t.Steps()
 }

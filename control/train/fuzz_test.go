@@ -27,7 +27,8 @@ func FuzzRestore(f *testing.F) {
 	saved := must.Get(os.ReadFile(filepath.Join(dir, "good")))(f)
 	f.Add(saved[:len(saved)-crc32.Size])
 	var few bytes.Buffer // values without names
-	must.Do(f, gob.NewEncoder(&few).Encode(Checkpoint{Values: good.values, Optimizer: good.optimizer.State}))
+	state := State{Values: good.values, Optimizer: good.optimizer.State}
+	must.Do(f, gob.NewEncoder(&few).Encode(Checkpoint{State: state}))
 	f.Add(few.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path, tr := filepath.Join(t.TempDir(), "checkpoint"), fresh()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -36,7 +37,7 @@ type goldenRun struct {
 		Embedding string // its file's name
 		Draws     []int  // networks of the epochs
 	}
-	Loss           GaussianLoss
+	Loss           LossName
 	Sigma          float64
 	CrossEntropy   []float64 `json:"cross_entropy"`
 	Reconstruction []float64
@@ -155,6 +156,47 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
+// A hundred steps of adversarial training have PyTorch's losses, in every norm, by cross-entropy and by TRADES, with
+// weights and rates that change, clipped gradients and an average of the weights.
+func TestAdversarialAgreesWithPyTorch(t *testing.T) {
+	var golden struct {
+		Runs []struct {
+			goldenRun
+			Average []float64
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/adversarial.json"))(t), &golden))
+	n := zoo(t, "preact_standard.onnx", 0)
+	for _, run := range golden.Runs {
+		s := run.Settings.Settings
+		s.Objective = Adversarial
+		run.CrossEntropy = begun(run.CrossEntropy)
+		tr := run.follow(t, testEmbedding(t, "conv_ae.onnx", n), []Network{n}, s, func(tr *Trainer) {
+			pixels, at := make([]float32, tr.data.size()), make([]float32, tr.data.size())
+			tr.scatter = func(epoch, image int, w *attacks.Walk) {
+				copy(pixels, w.Point())
+				for j := range at {
+					wave := math.Cos(12.9898*float64(j) + 78.233*float64(image) + 37.719*float64(epoch))
+					at[j] = float32(math.Sqrt2 * wave)
+				}
+				reach := s.Epsilon * s.ramp(tr.Done(), tr.PerEpoch()) / (s.Norm.Length(at) + 1e-12)
+				for j, v := range pixels {
+					w.Point()[j] = min(max(v+at[j]*float32(reach), 0), 1)
+				}
+			}
+		}, 10, 0.01)
+		for i, p := range tr.parameters { // the bias of the last convolution
+			if !testinput.Large() && s.Average > 0 && slices.Equal(tr.embedding.Consts[p].Shape, onnx.Shape{3}) {
+				for j, want := range run.Average {
+					if got := float64(tr.average[i][j]); math.Abs(got-want) > 1e-6 || got == float64(tr.values[i][j]) {
+						t.Errorf("%s: the average of %s is %v, PyTorch's is %v", s.Norm, p, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // The paper's authors' architectures, and unet, compute what PyTorch's do with the same weights. A hundred steps with
 // the keys of their recipe have PyTorch's losses.
 func TestRecipesAgreeWithPyTorch(t *testing.T) {
@@ -248,7 +290,7 @@ func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *
 	var run goldenRun
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/"+name+".json"))(t), &run))
 	tr := run.start(t, name+".onnx", func(*Trainer) {}, 10, limit)
-	trained := tr.Embedding()
+	trained := must.Get(tr.Embedding(t.Context()))(t)
 	for i, norm := range normalisations(trained) {
 		for k, want := range [][]float64{run.Mean[i], run.Variance[i]} {
 			for c, v := range trained.Consts[norm.Inputs[3+k]].Floats {
@@ -294,7 +336,7 @@ func TestCheck(t *testing.T) {
 		tr := trainer(t, e, []Network{n, n}, data, Settings{Epochs: 6, Batch: 32, Weight: 0.05, Optimizer: Adam,
 			LearningRate: 0.003, Objective: objective, Loss: Stability, Sigma: 0.05, Augment: Augment{Flip: true}})
 		finish(t, tr)
-		written := tr.Embedding()
+		written := must.Get(tr.Embedding(t.Context()))(t)
 		saw, gives, images, err := tr.Check(context.Background(), written)
 		t.Logf("%s: training saw %.3f of %d images, as a file it gives %.3f", objective, saw, images, gives)
 		if err != nil || saw < 0.2 || gives < saw-0.05 {

@@ -104,8 +104,9 @@ const (
 
 // lossGraph returns a graph of the loss of a batch, Σ CE + weight·Σ ‖E(x) − x‖², and its gradients by the parameters
 // or, if byImage is set, by the image. Inputs are image [N C H W], for perturbed images also the clean image, whose
-// state E is to return, label [N classes], one-hot, and the parameters. Under Gaussian noise the cross-entropy is not
-// in the loss, or its label is the network's own answer to the clean image: ones at the largest logits.
+// state E is to return, label [N classes], weight [1] and the parameters. A label is one-hot, but holds probabilities
+// in the search of [TRADES]. Under Gaussian noise the cross-entropy is not in the loss, or its label is the network's
+// own answer to the clean image: ones at the largest logits. An adversarial search does without the reconstruction.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	e, parameters := embedding.Clone(), parametersOf(embedding)
 	for _, p := range parameters {
@@ -131,6 +132,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		clean = b.Input("clean", n.image())
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
+	weight := b.Input("weight", onnx.Shape{1})
 	wrt := lists.Map(parameters, func(p string) string { return b.Input("parameter/"+p, embedding.Consts[p].Shape) })
 	x := part{"before/", n.Before}.in(b, image)[0]
 	target := x
@@ -153,13 +155,27 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		label = b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, b.Op("Equal", answer, largest))
 	}
 	loss := grad.Heads["ce"].Build(b, z, label, "")
+	if s.Loss == TRADES && byImage {
+		loss = b.Op("Neg", b.Sum(b.Op("Mul", label, logSoftmax(b, z)), []int64{1}))
+	} else if s.Loss == TRADES {
+		again := part{"E/clean/", e}.in(b, append([]string{target}, given[1:]...)...)
+		for i, s := range statistics {
+			statistics[i] = b.Op("Mul", b.Op("Add", s, again[1+i]), b.Float(0.5))
+		}
+		answer := part{"after/clean/", n.After}.in(b, again[0])[0]
+		of := logSoftmax(b, answer)
+		p := b.OpWith("Softmax", onnx.Attrs{"axis": -1}, answer)
+		divergence := b.Sum(b.Op("Mul", p, b.Op("Sub", of, logSoftmax(b, z))), []int64{1})
+		loss = grad.Heads["ce"].Build(b, answer, label, "")
+		loss = b.Op("Add", loss, b.Op("Mul", divergence, b.Float(float32(s.Beta))))
+	}
 	distance := b.Op("Sub", y, target)
 	seeds := map[string]string{}
 	if s.Objective != Gaussian || s.Loss == Stability {
 		seeds[loss] = b.Op("Clip", loss, b.Float(1), b.Float(1))
 	}
-	if w := s.weight(n.state().Items()); w > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
-		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*w)))
+	if s.Weight > 0 && !(byImage && s.Objective == Adversarial) { // ∂(w·‖d‖²)/∂d = 2w·d
+		seeds[distance] = b.Op("Mul", distance, b.Op("Add", weight, weight))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
 	if independent, ok := errors.AsType[grad.IndependentError](err); ok {
@@ -185,6 +201,10 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		return nil, err
 	}
 	return b.G, b.G.Verify()
+}
+
+func logSoftmax(b *onnx.Builder, z string) string {
+	return b.OpWith("LogSoftmax", onnx.Attrs{"axis": -1}, z)
 }
 
 // learns reports whether an embedding's normalisations use the statistics of a step's images while it trains, and

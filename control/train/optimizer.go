@@ -31,6 +31,24 @@ func newOptimizer(s Settings, values [][]float32) *optimizer {
 	return out
 }
 
+// clip scales a gradient down to an ℓ2 norm, over all its numbers together, as PyTorch's clip_grad_norm_ does. A norm
+// of 0 changes nothing.
+func clip(gradient [][]float64, norm float64) {
+	sum := 0.0
+	for _, g := range gradient {
+		for _, v := range g {
+			sum += v * v
+		}
+	}
+	if factor := norm / (math.Sqrt(sum) + 1e-6); norm > 0 && factor < 1 {
+		for _, g := range gradient {
+			for i := range g {
+				g[i] *= factor
+			}
+		}
+	}
+}
+
 // update changes values by their gradient, with the learning rate times factor.
 func (o *optimizer) update(values [][]float32, gradient [][]float64, factor float64) {
 	o.State.Count++

@@ -52,7 +52,8 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 		data.Labels[i] %= n.classes()
 	}
 	for _, settings := range []Settings{{Objective: Clean}, {Objective: Denoising},
-		{Objective: Gaussian, Loss: MSE}, {Objective: Gaussian, Loss: Stability}} {
+		{Objective: Gaussian, Loss: MSE}, {Objective: Gaussian, Loss: Stability}, {Objective: Adversarial},
+		{Objective: Adversarial, Loss: TRADES, Beta: 3}} {
 		settings.Weight = 0.3
 		o := settings.Objective + Objective(settings.Loss)
 		g := must.Get(lossGraph(n, e, settings, false))(t)
@@ -67,6 +68,7 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 			}
 			in = []ort.Tensor{x, clean, label}
 		}
+		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{0.3}})
 		first := len(in)
 		var at, gradient [][]float32
 		for _, p := range parameters {
@@ -117,7 +119,7 @@ func TestSharedStatistics(t *testing.T) {
 	copy(norms[1].Inputs[3:], norms[0].Inputs[3:])
 	tr := trainer(t, e, []Network{n}, shapes10(t, 8), Settings{Epochs: 1, Batch: 8, Weight: 1})
 	must.Get(tr.Step(t.Context()))(t)
-	got := tr.Embedding()
+	got := must.Get(tr.Embedding(t.Context()))(t)
 	norms = normalisations(got)
 	for i := 3; i < 5; i++ {
 		a, b := got.Consts[norms[0].Inputs[i]].Floats, got.Consts[norms[1].Inputs[i]].Floats
@@ -192,7 +194,7 @@ func TestWorkersAndResume(t *testing.T) {
 	if len(whole.History()) != 4 || len(drawn) != 2 {
 		t.Errorf("%d steps on the networks %v, want 4 on both", len(whole.History()), drawn)
 	}
-	got := whole.Embedding()
+	got := must.Get(whole.Embedding(t.Context()))(t)
 	values := slices.Concat(whole.values, whole.running)
 	for i, p := range slices.Concat(whole.parameters, whole.statistics) {
 		if !slices.Equal(got.Consts[p].Floats, values[i]) ||
@@ -412,14 +414,20 @@ func TestJudge(t *testing.T) {
 		right += held.right([]int{i}, must.Get(session.Run([]ort.Tensor{x}))(t)[0].Data)
 	}
 	want := float64(right) / 160
-	j := must.Get(tr.Judge(t.Context(), same, held))(t)
+	j := must.Get(tr.Judge(t.Context(), same, held, true))(t)
 	if math.Abs(j.Alone-want) > 1e-9 || math.Abs(j.Clean-want) > 1e-9 || j.Images != 160 || want < 0.8 {
 		t.Errorf("%+v, the network alone has %v", j, want)
 	}
-	if j.Trained > j.Clean-0.1 {
-		t.Errorf("under noise of 0.3 %v, without %v", j.Trained, j.Clean)
+	if j.Noisy > j.Clean-0.1 || j.Trained(Gaussian) != j.Noisy {
+		t.Errorf("under noise of 0.3 %v, without %v", j.Noisy, j.Clean)
 	}
-	flat := must.Get(tr.Judge(t.Context(), small(t, "conv2-ae", n, 2), held))(t)
+	if j.Oblivious > 0.4 || j.Through != j.Oblivious { // the identity changes nothing
+		t.Errorf("after PGD %v, and %v through the identity", j.Oblivious, j.Through)
+	}
+	if again, ok := ReadJudged(j.Meta()); !ok || math.Abs(again.Through-j.Through) > 1e-6 {
+		t.Errorf("%+v is read as %+v", j, again)
+	}
+	flat := must.Get(tr.Judge(t.Context(), small(t, "conv2-ae", n, 2), held, true))(t)
 	if flat.Clean > 0.3 || math.Abs(flat.Alone-want) > 1e-9 {
 		t.Errorf("before training: %+v", flat)
 	}

@@ -3,10 +3,11 @@ package train
 import (
 	"context"
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 
+	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/internal/memory"
 	"selfheal/internal/number"
 	"selfheal/models/onnx"
@@ -45,15 +46,19 @@ type Trainer struct {
 	embedding  *onnx.Graph
 	parameters []string
 	values     [][]float32 // of the parameters
+	average    [][]float32 // of the values over the steps; nil if there is none
 	statistics []string    // means and variances of normalisations that learn, by node
 	running    [][]float32 // their running averages
 	networks   []*frozen
 	data       Data
 	optimizer  *optimizer
-	order      func(epoch int) []int // of the images in an epoch
-	draw       func(step int) int    // the network of a step, if there are several
-	noise      func(epoch, image int, clean, out []float32)
+	order      func(epoch int) []int                        // of the images in an epoch
+	draw       func(step int) int                           // the network of a step, if there are several
+	noise      func(epoch, image int, clean, out []float32) // of objective gaussian
+	scatter    func(epoch, image int, w *attacks.Walk)      // to a search's start
 	history    []Loss
+	epochs     []Epoch
+	good       *State      // after the last good epoch
 	sum        [][]float64 // sums of gradients, and of statistics times a shard's images
 }
 
@@ -61,7 +66,7 @@ type Trainer struct {
 type frozen struct {
 	Network
 	step   *ort.Session // loss and gradients by the parameters
-	attack *ort.Session // loss and gradient by the image; denoising only
+	attack *ort.Session // loss and gradient by the image; only if the perturbation is searched
 }
 
 // NewTrainer prepares to train an embedding (weights, biases and scales) on the states of networks with the same
@@ -79,9 +84,8 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
-	if t.noise = t.gaussian; s.Objective == Denoising {
-		t.noise = t.uniform
-	}
+	t.noise = s.gaussian
+	t.scatter = func(epoch, image int, w *attacks.Walk) { w.Scatter(generator(s.Seed, "start", epoch, image)) }
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	t.draw = func(step int) int {
 		if s.Draw == EachEpoch {
@@ -94,6 +98,9 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
 	}
 	t.optimizer = newOptimizer(s, t.values)
+	if s.Average > 0 {
+		t.average = lists.Map(t.values, slices.Clone)
+	}
 	if learns(embedding) {
 		if err := t.track(); err != nil {
 			return nil, err
@@ -103,7 +110,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		f := &frozen{Network: n}
 		t.networks = append(t.networks, f)
 		var err error
-		if f.step, err = t.open(n, false); err == nil && s.Objective == Denoising {
+		if f.step, err = t.open(n, false); err == nil && s.Objective.searched() {
 			f.attack, err = t.open(n, true)
 		}
 		if err != nil {
@@ -217,16 +224,72 @@ func (t *Trainer) PerEpoch() int {
 	return (len(t.data.Labels) + t.settings.Batch - 1) / t.settings.Batch
 }
 
+// Calm returns how many steps at the beginning have no perturbation, though later ones are searched for.
+func (t *Trainer) Calm() int {
+	if t.settings.Objective != Adversarial {
+		return 0
+	}
+	return int(t.settings.Warmup * float64(t.PerEpoch()))
+}
+
+// Skip goes to a step without making those before it, to time it. Such a training is worth nothing.
+func (t *Trainer) Skip(step int) { t.history = make([]Loss, step) }
+
 // Done returns how many steps were made.
 func (t *Trainer) Done() int { return len(t.history) }
 
 // History lists the losses of all steps made so far.
 func (t *Trainer) History() []Loss { return t.history }
 
-// Embedding returns E in its present state.
-func (t *Trainer) Embedding() *onnx.Graph {
+// Embedding returns E in its present state: with the average of its weights, if the settings ask for one.
+func (t *Trainer) Embedding(ctx context.Context) (*onnx.Graph, error) {
+	if t.average == nil {
+		return t.withValues(t.values, t.running), nil
+	}
+	at := *t
+	at.values, at.average = t.average, nil
+	at.sum = lists.Map(t.sum, func(s []float64) []float64 { return make([]float64, len(s)) })
+	statistics, err := examiner{&at}.settled(ctx)
+	return t.withValues(t.average, statistics), err
+}
+
+// settled returns the statistics of normalisations at the present weights: means over the images of the last steps.
+func (t examiner) settled(ctx context.Context) ([][]float32, error) {
+	settled, total := lists.Map(t.running, func(r []float32) []float64 { return make([]float64, len(r)) }), 0
+	for k := len(t.history) - 1; k >= 0 && total < settlingImages && len(settled) > 0; k-- {
+		images := t.images(k)
+		if _, err := t.gradient(ctx, t.networks[t.history[k].Network], k, images); err != nil {
+			return nil, err
+		}
+		total += len(images)
+		for i, s := range t.sum[len(t.values):] {
+			for j, v := range s {
+				settled[i][j] += v
+			}
+		}
+	}
+	return lists.Map(settled, func(s []float64) []float32 {
+		return lists.Map(s, func(v float64) float32 { return float32(v / float64(total)) })
+	}), nil
+}
+
+// settlingImages is about how many images give the statistics of averaged weights.
+const settlingImages = 4096
+
+// follow moves the average towards the values after so many steps.
+func (t *Trainer) follow(steps int) {
+	keep := min(t.settings.Average, float64(steps)/float64(steps+10))
+	for i, m := range t.average {
+		for j, v := range t.values[i] {
+			m[j] += float32((1 - keep) * float64(v-m[j]))
+		}
+	}
+}
+
+// withValues returns the embedding with values of its parameters and its statistics.
+func (t *Trainer) withValues(parameters, statistics [][]float32) *onnx.Graph {
 	e := t.embedding.Clone()
-	values := slices.Concat(t.values, t.running)
+	values := slices.Concat(parameters, statistics)
 	for i, name := range slices.Concat(t.parameters, t.statistics) {
 		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(values[i]))
 	}
@@ -251,7 +314,7 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	}
 	n := float64(len(images))
 	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
-	if total := l.total(t.settings.weight(t.networks[0].state().Items())); !number.Finite(total) {
+	if total := l.total(t.weight(l.Step)); !number.Finite(total) {
 		return l, Fail("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
 	}
@@ -260,9 +323,11 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 			g[i] /= n
 		}
 	}
+	clip(t.sum[:len(t.values)], t.settings.Clip)
 	factor := t.settings.rate(l.Step, t.Steps())
 	l.Rate = t.settings.LearningRate * factor
 	t.optimizer.update(t.values, t.sum[:len(t.values)], factor)
+	t.follow(l.Step + 1)
 	for i, mean := range t.sum[len(t.values):] {
 		for j, v := range mean {
 			t.running[i][j] += momentum * (float32(v) - t.running[i][j])
@@ -288,7 +353,7 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 		if err != nil {
 			return nil, err
 		}
-		return f.step.Run(t.with(in))
+		return f.step.Run(t.with(step, in))
 	}, func(k int, out []ort.Tensor) {
 		all.CrossEntropy += sum(out[crossEntropyAt].Data)
 		all.Reconstruction += sum(out[reconstructionAt].Data)
@@ -308,14 +373,14 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 
 // inputs returns the inputs of a loss graph for some images of a step, as E sees them, without the parameters.
 func (t *Trainer) inputs(ctx context.Context, f *frozen, step int, images []int) ([]ort.Tensor, error) {
-	epoch, scratch := step/t.PerEpoch(), make([]float32, t.data.size())
+	scratch := make([]float32, t.data.size())
 	x, label, err := t.data.batch(images, f.classes(), func(i int, out []float32) error {
-		return t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
+		return t.data.draw(t.settings.Augment, t.settings.Seed, step/t.PerEpoch(), i, scratch, out)
 	})
 	if err != nil || !t.settings.Objective.perturbed() {
 		return []ort.Tensor{x, label}, err
 	}
-	seen, err := t.perturb(ctx, f, epoch, images, x, label)
+	seen, err := t.perturb(ctx, f, step, images, x, label)
 	return []ort.Tensor{seen, x, label}, err
 }
 
@@ -326,9 +391,15 @@ func sum(values []float32) (sum float64) {
 	return sum
 }
 
-// with appends the parameters, and the inputs of normalisations, to a graph's other inputs.
-func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
+// weight returns the weight of the sum over a state's values at a step.
+func (t *Trainer) weight(step int) float64 {
+	return t.settings.weight(step, t.Steps(), t.PerEpoch(), t.networks[0].state().Items())
+}
+
+// with appends a step's weight, the parameters, and the inputs of normalisations, to a graph's other inputs.
+func (t *Trainer) with(step int, in []ort.Tensor) []ort.Tensor {
 	images := in[0].Shape[0]
+	in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{float32(t.weight(step))}})
 	for i, v := range t.values {
 		in = append(in, ort.Tensor{Shape: t.embedding.Consts[t.parameters[i]].Shape, Data: v})
 	}
@@ -336,106 +407,4 @@ func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
 		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{1 / float32(images)}})
 	}
 	return in
-}
-
-// lastImages is about how many of the last images check a finished embedding.
-const lastImages = 512
-
-// Check compares two accuracies on the last images, through the networks that their steps drew: the one during
-// training (saw), and the one with e, the embedding as it was written (gives).
-func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
-	steps := make([][]int, len(t.networks)) // by network
-	for k := len(t.history) - 1; k >= 0 && images < lastImages; k-- {
-		l, n := t.history[k], len(t.images(k))
-		steps[l.Network], images = append(steps[l.Network], k), images+n
-		saw += float64(n) * l.Accuracy
-	}
-	right := 0
-	for i, f := range t.networks {
-		hits, err := t.right(ctx, f, e, func(yield func(step int, images []int) bool) {
-			for _, step := range steps[i] {
-				if !yield(step, t.images(step)) {
-					return
-				}
-			}
-		})
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		right += hits
-	}
-	return saw / float64(images), float64(right) / float64(images), images, nil
-}
-
-// Judged are accuracies on images that a training has not seen, means over its networks.
-type Judged struct {
-	Images  int
-	Alone   float64 // of the networks without the embedding, on clean images
-	Clean   float64 // with it, on clean images
-	Trained float64 // with it, on images under the objective's perturbation: Clean for the objective clean
-}
-
-// Judge asks the networks, with the embedding as it was written and alone, about images that were held back.
-func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data) (Judged, error) {
-	j := Judged{Images: len(held.Labels)}
-	clean, objective := *t, *t
-	clean.data, clean.settings.Augment, clean.settings.Objective = held, Augment{}, Clean
-	objective.data, objective.settings.Augment = held, Augment{}
-	all := make([]int, j.Images)
-	for i := range all {
-		all[i] = i
-	}
-	once := func(yield func(step int, images []int) bool) { yield(t.Steps(), all) }
-	for _, f := range t.networks {
-		for _, one := range []struct {
-			by *Trainer
-			e  *onnx.Graph
-			to *float64
-		}{{&clean, nil, &j.Alone}, {&clean, e, &j.Clean}, {&objective, e, &j.Trained}} {
-			if one.by == &objective && !t.settings.Objective.perturbed() {
-				continue
-			}
-			right, err := one.by.right(ctx, f, one.e, once)
-			if err != nil {
-				return j, err
-			}
-			*one.to += float64(right) / float64(j.Images*len(t.networks))
-		}
-	}
-	if !t.settings.Objective.perturbed() {
-		j.Trained = j.Clean
-	}
-	return j, nil
-}
-
-// right counts the images of steps that a network classifies correctly, with an embedding or, if that is nil, alone.
-func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps iter.Seq2[int, []int]) (right int,
-	err error) {
-	parts := []part{{"before/", f.Before}, {"E/", e}, {"after/", f.After}}
-	if e == nil {
-		parts = slices.Delete(parts, 1, 2)
-	}
-	g, err := composed("check", "logits", f.image(), parts...)
-	if err != nil {
-		return 0, err
-	}
-	session, err := ort.OpenGraph(g)
-	if err != nil {
-		return 0, err
-	}
-	defer session.Close()
-	for step, images := range steps {
-		for images := range slices.Chunk(images, shard) {
-			in, err := t.inputs(ctx, f, step, images)
-			if err != nil {
-				return 0, err
-			}
-			out, err := session.Run(in[:1])
-			if err != nil {
-				return 0, err
-			}
-			right += t.data.right(images, out[0].Data)
-		}
-	}
-	return right, nil
 }

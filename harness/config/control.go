@@ -170,6 +170,7 @@ func (e *Embedding) object() object {
 				return
 			}
 			t.checkDimensions(d, n, where)
+			t.checkWeights(d, n, where)
 			if n.get("seed") == nil {
 				d.later = append(d.later, func(c *Config) { t.Seed = c.Seed })
 			}

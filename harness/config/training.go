@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/internal/lists"
@@ -17,7 +18,8 @@ var (
 	schedules       = lists.Map(train.Schedules, func(s train.ScheduleSpec) string { return string(s.Name) })
 	draws           = []string{string(train.EachStep), string(train.EachEpoch)}
 	reconstructions = []string{string(train.Sum), string(train.MeanValue)}
-	objectives      = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian)}
+	objectives      = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian),
+		string(train.Adversarial)}
 
 	embeddingKinds = lists.Map(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
@@ -30,9 +32,11 @@ type Training struct {
 	train.Dimensions
 	Start string // file of an embedding to begin with; "" with Architecture
 	train.Settings
-	Models  []string
-	Seed    uint64 // default: the config's
-	HeldOut *int   // images that judge it and take no part; nil: see [Training.Judges]
+	Models []string
+	Seed   uint64 // default: the config's
+	// Restarts is how often a training that goes astray is begun anew, each time from the next seed; 0: it goes on.
+	Restarts int
+	HeldOut  *int // images that judge it and take no part; nil: see [Training.Judges]
 }
 
 // mostHeldOut is how many images judge an embedding unless the config says how many.
@@ -59,19 +63,29 @@ func (t *Training) rows() []row {
 		optional("batch", count(&t.Batch), "128", "images a step"),
 		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1",
 			"weight of ‖E(x) − x‖² beside the cross-entropy"),
+		optional("weight_start", decimal(&t.WeightStart, setting.Positive), "",
+			"that weight at the first step; it falls to `weight` over the first 30 % of the steps"),
 		optional("reconstruction", choice((*string)(&t.Reconstruction), reconstructions), string(train.Sum),
 			"‖E(x) − x‖² as the sum over the state's values (Eq. 4) or their mean (the authors' program)"),
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
 		optional("schedule", t.schedule(), "cosine", "schedule of the learning rate"),
+		optional("lr_warmup", decimal(&t.RateWarmup, setting.BelowOne), "0",
+			"fraction of the steps over which the learning rate climbs, before its schedule"),
+		optional("clip", decimal(&t.Clip, setting.Positive), "", "largest norm of a step's gradient; default: any"),
+		optional("average", decimal(&t.Average, setting.BelowOne), "0",
+			"the embedding is an average of the weights over the steps, m ← a·m + (1 − a)·p, not the last ones"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("held_out", t.heldOut(), "",
 			"images of `fit` that are kept out of training and judge the embedding; default: a tenth, 512 at most"),
 		optional("objective", t.objective(), string(train.Clean),
-			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing"),
+			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing. "+
+				"adversarial: the worst image of a ball, through the controlled network"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
 			"networks that share it; default: those of the control's suites"),
 		optional("draw", choice((*string)(&t.Draw), draws), string(train.EachStep), "how often one of them is drawn"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),
+		optional("restarts", whole(&t.Restarts, orNone), "3",
+			"how often a training of objective clean that goes astray begins anew, from the next seed").notHashed(),
 	}
 }
 
@@ -85,6 +99,15 @@ func (t *Training) augment() object {
 		optional("flip", boolean(&t.Flip), "false", "mirror them"),
 		optional("crop", whole(&t.Crop, orNone), "0", "shift them by so many pixels"),
 	}}
+}
+
+// checkWeights checks that a weight that falls, by equal factors, falls to one above 0.
+func (t *Training) checkWeights(d *decoder, n *node, where string) {
+	for key, v := range map[string]float64{"weight_start": t.WeightStart, "objective.weight_end": t.WeightEnd} {
+		if v > 0 && t.Weight == 0 {
+			d.fail(n.pos, "%s.%s goes with a weight above 0", where, key)
+		}
+	}
 }
 
 // checkDimensions checks that the architecture has the dimensions that a mapping gives.
@@ -140,22 +163,44 @@ func (t *Training) optimizer() object {
 }
 
 func (t *Training) objectiveObject() object {
-	const denoising, gaussian = string(train.Denoising), string(train.Gaussian)
+	const denoising, gaussian, adversarial = string(train.Denoising), string(train.Gaussian), string(train.Adversarial)
+	norm := func(v any) { t.Norm, _ = attacks.ParseNorm(v.(string)) }
+	trained := []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
 	return object{forms: formsBy("kind", objectives), rows: []row{
 		required("kind", choice((*string)(&t.Objective), objectives), "which objective"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
-			"radius of the ℓ∞ ball, in pixel units of [0,1]").in(denoising),
+			"radius of the ball, ℓ∞ for denoising, in pixel units of [0,1]").in(denoising, adversarial),
+		required("norm", of(setting.Setting{Type: setting.Choice, Choices: trained}, norm), "norm of the ball").
+			in(adversarial),
 		optional("steps", count(&t.Steps), "7", "steps of the inner maximisation").in(denoising),
+		optional("steps", count(&t.Steps), "1", "steps of PGD from a random start; one is fast training").
+			in(adversarial),
 		optional("step_size", decimal(&t.StepSize, setting.Positive), "",
-			"step size of the inner maximisation; default: epsilon/4").in(denoising),
+			"size of these steps; default: epsilon/4, or 1.25·epsilon for a single one").in(denoising, adversarial),
 		required("sigma", decimal(&t.Sigma, setting.Positive),
 			"deviation of the noise, in pixel units of [0,1]").in(gaussian),
 		optional("loss", choice((*string)(&t.Loss), []string{string(train.MSE), string(train.Stability)}),
 			string(train.MSE), "mse: weight·‖E(x+η) − x‖². stability: that, and the cross-entropy with the network's "+
 				"answer to x").in(gaussian),
-	}, check: func(*decoder, *node, string) {
+		optional("loss", choice((*string)(&t.Loss), []string{string(train.CrossEntropy), string(train.TRADES)}),
+			string(train.CrossEntropy), "ce: cross-entropy of the perturbed image. trades: of the clean one, and beta "+
+				"times the divergence of the answers to both").in(adversarial),
+		optional("beta", decimal(&t.Beta, setting.Positive), "", "of trades; default: 6").in(adversarial),
+		optional("warmup", decimal(&t.Warmup, setting.NotNegative), "0", "epochs without perturbation").in(adversarial),
+		optional("ramp", decimal(&t.Ramp, setting.NotNegative), "0",
+			"epochs after these over which epsilon grows from 0").in(adversarial),
+		optional("weight_end", decimal(&t.WeightEnd, setting.Positive), "",
+			"what `weight` goes on to over the ramp; default: it stays").in(adversarial),
+	}, check: func(d *decoder, n *node, where string) {
 		if t.StepSize == 0 {
-			t.StepSize = t.Epsilon / 4
+			if t.StepSize = t.Epsilon / 4; t.Objective == train.Adversarial && t.Steps == 1 {
+				t.StepSize = 1.25 * t.Epsilon
+			}
+		}
+		if t.Loss != train.TRADES && t.Beta > 0 {
+			d.fail(n.pos, "%s: beta is for loss: trades", where)
+		} else if t.Loss == train.TRADES && t.Beta == 0 {
+			t.Beta = 6
 		}
 	}}
 }
@@ -168,6 +213,8 @@ func (t *Training) objective() value {
 			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)
 		case train.Gaussian:
 			d.fail(n.pos, "%s gaussian needs a deviation; write {kind: gaussian, sigma: 0.25}", where)
+		case train.Adversarial:
+			d.fail(n.pos, "%s adversarial needs a ball; write {kind: adversarial, norm: linf, epsilon: 8/255}", where)
 		}
 	})
 	name.schema = func() schema { return schema{"const": string(train.Clean)} }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/train"
 )
@@ -38,6 +39,14 @@ func TestTraining(t *testing.T) {
 			t.Architecture, t.Width, t.Stages, t.Reconstruction, t.Draw = "unet", 8, 4, "mean", "epoch"
 			t.Schedule, t.Drops = "step", []float64{0.75, 0.95}
 		}},
+		{"architecture: unet, epochs: 1, weight_start: 1, lr_warmup: 0.2, clip: 1, average: 0.99, restarts: 0, " +
+			"objective: {kind: adversarial, norm: l2, epsilon: 0.5, ramp: 2, warmup: 0.5, weight_end: 0.01, " +
+			"loss: trades}",
+			func(t *Training) {
+				t.Architecture, t.Restarts, t.WeightStart, t.RateWarmup, t.Clip, t.Average = "unet", 0, 1, 0.2, 1, 0.99
+				t.Objective, t.Norm, t.Epsilon, t.Steps, t.StepSize = "adversarial", attacks.L2, 0.5, 1, 0.625
+				t.Warmup, t.Ramp, t.WeightEnd, t.Loss, t.Beta = 0.5, 2, 0.01, "trades", 6
+			}},
 		{"architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}", func(t *Training) {
 			t.Architecture, t.Sizes, t.Schedule = "mlp-ae", []int{512, 384, 256}, "step"
 		}},
@@ -46,8 +55,8 @@ func TestTraining(t *testing.T) {
 		if e.Kind != control.ONNX || e.Fit != "test" || e.Path != "e.onnx" {
 			t.Errorf("a run sees %+v", e)
 		}
-		want := Training{Path: "e.onnx", Fit: "test", Seed: 4, Settings: train.Settings{Epochs: 1, Batch: 128,
-			Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
+		want := Training{Path: "e.onnx", Fit: "test", Seed: 4, Restarts: 3, Settings: train.Settings{Epochs: 1,
+			Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
 			Schedule: "cosine", Objective: "clean"}}
 		if c.change(&want); !reflect.DeepEqual(*e.Training, want) {
 			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *e.Training, want)
@@ -79,6 +88,15 @@ func TestTrainingErrors(t *testing.T) {
 		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, width: 2, sizes: [8, 4]", "105 last of sizes"},
 		{usual + "schedule: {kind: cosine, at: [0.5]}", "120 at kind cosine"},
 		{usual + "schedule: {kind: step, at: [2]}", "123 above 0 and up to 1"},
+		{usual + "objective: adversarial", "106 write {kind: adversarial, norm: linf, epsilon: 8/255}"},
+		{usual + "objective: {kind: adversarial, epsilon: .1}", `106 lacks the key "norm"`},
+		{usual + "objective: {kind: adversarial, norm: l0, epsilon: .1}", `132 one of linf, l2, l1`},
+		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, beta: 2}", "106 beta is for loss: trades"},
+		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, ramp: -1}", "154 from 0 up"},
+		{usual + "objective: {kind: denoising, epsilon: 1, ramp: 1}", "136 ramp kind denoising"},
+		{usual + "weight: 0, weight_start: 1", "20 weight_start goes with a weight above 0"},
+		{usual + "average: 1", "104 from 0 up and below 1"},
+		{usual + "clip: 0", "101 above 0"},
 		{usual + "reconstruction: average", "111 one of sum, mean"},
 		{usual + "variance: 0.9", "95 variance kind autoencoder"},
 	} {

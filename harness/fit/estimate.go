@@ -61,24 +61,39 @@ func (f *fitter) estimate(ctx context.Context, layer int, t *config.Training, e 
 		return err
 	}
 	defer j.trainer.Close()
-	if _, err := j.trainer.Step(ctx); err != nil { // without the work that is done once
-		return err
+	whole, calm := j.trainer.Steps(), min(j.trainer.Calm(), j.trainer.Steps())
+	pace := func(from int) (seconds float64, err error) { // of a step, from one on
+		j.trainer.Skip(from)
+		if _, err := j.trainer.Step(ctx); err != nil { // without the work that is done once
+			return 0, err
+		}
+		start, steps := time.Now(), 0
+		for ; steps == 0 || time.Since(start) < timed && j.trainer.Done() < whole; steps++ {
+			if _, err := j.trainer.Step(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start).Seconds() / float64(steps), nil
 	}
-	start, steps := time.Now(), 0
-	for ; steps == 0 || time.Since(start) < timed && j.trainer.Done() < j.trainer.Steps(); steps++ {
-		if _, err := j.trainer.Step(ctx); err != nil {
+	paces := [2]float64{}
+	for i, from := range []int{0, calm} { // without a search, and with one
+		if i == 0 && calm == 0 || i == 1 && calm == whole {
+			continue
+		}
+		if paces[i], err = pace(max(0, min(from, whole-2))); err != nil {
 			return err
 		}
 	}
-	e.Steps = j.trainer.Steps()
+	done := 0
 	if id, err := f.identify(layer, t, e.Models); err == nil {
 		for i := range 2 {
 			c, err := train.ReadCheckpoint((&trainingFolder{dir: e.Path + trainingSuffix}).checkpoint(i))
 			if err == nil && string(c.About) == string(id) {
-				e.Steps = min(e.Steps, j.trainer.Steps()-c.Done())
+				done = max(done, c.Done())
 			}
 		}
 	}
-	e.Seconds = float64(e.Steps) * time.Since(start).Seconds() / float64(steps)
+	e.Steps = whole - done
+	e.Seconds = paces[0]*float64(max(0, calm-done)) + paces[1]*float64(whole-max(calm, done))
 	return nil
 }

@@ -5,15 +5,11 @@
 package fit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"selfheal/control"
 	"selfheal/control/pca"
@@ -35,6 +31,9 @@ type Options struct {
 	Models []string
 	Out    string // the embedding's file, if there is only one
 	Resume bool   // the first training must have begun or finished before
+	// Seeds is how many seeds each training is made with, from its own up; the embedding with the best
+	// [train.Judged.Score] is kept. At most 1: the first that does not go astray.
+	Seeds int
 	// Rule says what may be replaced. With Force everything is fitted anew.
 	atomicfile.Rule
 	Progress *progress.Progress
@@ -52,6 +51,14 @@ type Fitted struct {
 	Steps      int
 	train.Loss              // means over a training's last epoch
 	Judged     train.Judged // on images held back from training
+	Tried      []Tried      // the seeds of a training, if there were several
+}
+
+// Tried is a training's seed.
+type Tried struct {
+	Seed   uint64
+	Astray bool // it was given up
+	Judged train.Judged
 }
 
 // Fit fits the embeddings of a control: linear ones by PCA of clean states, into the cache and as ONNX beside the
@@ -77,8 +84,9 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 		return nil, open.Wrong(fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control,
 			control.Linear, control.Autoencoder))
 	}
-	if o.Resume && trainings == 0 {
-		return nil, open.Wrong(fmt.Errorf("--resume: control %s has no embedding to train", o.Control))
+	if trainings == 0 && (o.Resume || o.Seeds > 1) {
+		flag := map[bool]string{true: "--resume", false: "--seeds"}[o.Resume]
+		return nil, open.Wrong(fmt.Errorf("%s: control %s has no embedding to train", flag, o.Control))
 	}
 	if o.Out != "" && trainings != 1 {
 		names, err := f.models(nil)
@@ -256,52 +264,12 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 		return err
 	}
 	for _, g := range groups {
-		if g, err = f.trainOne(ctx, layer, t, g); err != nil {
+		if g, err = f.chosen(ctx, layer, t, g); err != nil {
 			return err
 		}
 		f.done = append(f.done, g)
 	}
 	return nil
-}
-
-func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
-	start := time.Now()
-	id, err := f.identify(layer, t, done.Models)
-	if err != nil {
-		return done, open.Wrong(err)
-	}
-	w, saved, err := f.claim(done.Path, id)
-	if err != nil {
-		return done, err
-	}
-	if w == nil {
-		f.Progress.Report(progress.EmbeddingKept{Path: done.Path})
-		done.Kept = true
-		return done, nil
-	}
-	defer w.close()
-	j, err := f.job(ctx, layer, t, done.Models)
-	if err != nil {
-		return done, err
-	}
-	defer j.trainer.Close()
-	j.id = id
-	if err := j.begin(w, saved, f.Progress); err != nil {
-		return done, err
-	}
-	if err := j.run(ctx, w, f.Progress, done); err != nil {
-		return done, unfinished(err)
-	}
-	history := j.trainer.History()
-	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	if done.Judged, err = j.judge(ctx, done.Path); err != nil {
-		return done, unfinished(err)
-	}
-	if err := j.write(f.log(done.Path), f.embedding(done.Path), f.provenance(j, done, t)); err != nil {
-		return done, unfinished(err)
-	}
-	done.Seconds = time.Since(start).Seconds()
-	return done, w.clean(true)
 }
 
 // unfinished wraps the error of a training for which the same command continues. It does not wrap a [train.Failed],
@@ -322,51 +290,3 @@ func (f *fitter) embedding(path string) atomicfile.File {
 
 // log returns the file of a training's losses, beside its embedding.
 func (f *fitter) log(path string) atomicfile.File { return f.o.At(path+".csv", "training log") }
-
-// claim opens the folder of a training and reads the checkpoint to continue from, or nil. Both are nil for a finished
-// training. Files of another training are an error.
-func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
-	var there, other []byte // the training of the embedding, and that of the checkpoints
-	var absent error
-	finished := func() bool {
-		there, absent = trainedFrom(path)
-		return absent == nil && bytes.Equal(there, id) && !f.o.Force
-	}
-	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
-		f.resumed = true
-		return nil, nil, nil
-	}
-	for _, to := range []atomicfile.File{f.log(path), f.embedding(path)} {
-		may := to.May
-		if f.o.Force { // continues without it
-			may = to.Claim
-		}
-		if err = may(); err != nil {
-			return nil, nil, err
-		}
-	}
-	if w, err = openTraining(path); err != nil {
-		return nil, nil, err
-	}
-	done := finished() // checks again, now that no other fit runs
-	defer func() {
-		if f.resumed = true; done || err != nil {
-			w.close()
-			w, saved = nil, nil
-		}
-	}()
-	if err = w.clean(done); err != nil || done || f.o.Force {
-		return w, nil, err
-	}
-	saved, other, err = w.find(id, f.Progress)
-	switch {
-	case err != nil || saved != nil:
-	case other != nil:
-		err = anotherTraining(w.dir, other, id)
-	case absent == nil:
-		err = anotherTraining(path, there, id)
-	case f.o.Resume && !f.resumed:
-		err = open.Wrong(fmt.Errorf("--resume: there is no training of %s, neither begun nor finished", path))
-	}
-	return w, saved, err
-}

@@ -34,7 +34,7 @@ controls:
       - {at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}
       - at: last
         embedding: {kind: autoencoder, fit: train, path: made.onnx, architecture: mlp-ae, width: 4, epochs: 3,
-          batch: 32, augment: {flip: true}}
+          batch: 32, held_out: 4, augment: {flip: true}}
 attacks: {}
 suites:
   s: {dataset: test, models: [robust, standard], controls: [healed], attacks: [], mode: oblivious}
@@ -90,7 +90,8 @@ func fitStates(t *testing.T) (states []string) {
 		t.Errorf("%d networks are opened to know what the training is", len(f.networks))
 	}
 	f.networks = map[string]*control.Network{}
-	w, _ := must.Get2(f.claim(filepath.Join(dir, "made.onnx"), id))(t)
+	w, _, _, err := f.claim(filepath.Join(dir, "made.onnx"), []attempt{{*spec, id}})
+	must.Do(t, err)
 	defer w.close()
 	j := must.Get(f.job(context.Background(), 1, spec, names))(t)
 	defer j.trainer.Close()
@@ -321,5 +322,44 @@ func misconfigured(t *testing.T, err error, words string) {
 	must.Refuse(t, err, words)
 	if !errors.As(err, new(open.ConfigError)) {
 		t.Errorf("%v is no error of the config", err)
+	}
+}
+
+// A fit with several seeds keeps the best, as if it had been the only one, and removes the others.
+func TestSeeds(t *testing.T) {
+	dir := t.TempDir()
+	said, best, losses, err := fitted(t, dir, Options{Seeds: 3})
+	must.Do(t, err)
+	alone := map[string]uint64{}
+	var scores []float64
+	for _, seed := range []uint64{3, 4, 5} { // the config's, and the next ones
+		out := filepath.Join(t.TempDir(), "made.onnx")
+		all := must.Get(Fit(t.Context(), testplan.Config(t, testplan.Repository(t), trained, nil,
+			fmt.Sprintf("controls.healed.layers.1.embedding.seed=%d", seed)), Options{Control: "healed", Out: out}))(t)
+		alone[string(must.Get(os.ReadFile(out))(t))] = seed
+		scores = append(scores, all[0].Judged.Score(train.Clean))
+	}
+	if seed, ok := alone[best]; !ok || scores[seed-3] < slices.Max(scores) {
+		t.Errorf("seed %d (%v) is kept, scores %v, it says %s", seed, ok, scores, said)
+	}
+	said, again, _, err := fitted(t, dir, Options{Seeds: 3})
+	if err != nil || again != best || strings.Count(said, "\n") != 1 || losses == "" {
+		t.Errorf("%v, again it says %s", err, said)
+	}
+	if left := must.Get(filepath.Glob(filepath.Join(dir, "*seed*")))(t); left != nil {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// A training that learns nothing is given up, and begun anew from the next seed, until no seed is left.
+func TestAstrayFitsBeginAnew(t *testing.T) {
+	sets := []string{"datasets.train.limit=15", "controls.healed.layers.1.embedding.held_out=4",
+		"controls.healed.layers.1.embedding.batch=1", "controls.healed.layers.1.embedding.epochs=31",
+		"controls.healed.layers.1.embedding.optimizer={lr: 1e-12}", "controls.healed.layers.1.embedding.restarts=1"}
+	said, made, _, err := fitted(t, t.TempDir(), Options{}, sets...)
+	must.Refuse(t, err, "goes astray with every seed from 3 to 4", "raise weight")
+	must.Have(t, said, "the training with seed 3 has gone astray", "it begins anew with the next seed")
+	if made != "" {
+		t.Error("it is written")
 	}
 }

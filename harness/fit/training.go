@@ -35,12 +35,14 @@ func pause(took time.Duration) time.Duration { return max(leastPause, min(50*too
 
 // training trains a layer's auto-encoder.
 type training struct {
-	trainer *train.Trainer
-	id      []byte // its identity
-	state   onnx.Shape
-	data    *dataset.Dataset
-	held    train.Data // judges the embedding; empty if no image is held back
-	start   string     // architecture, or the start's file and SHA-256
+	trainer   *train.Trainer
+	id        []byte // its identity
+	state     onnx.Shape
+	data      *dataset.Dataset
+	held      train.Data // judges the embedding; empty if no image is held back
+	start     string     // architecture, or the start's file and SHA-256
+	objective train.Objective
+	restarts  bool // whether a training that goes astray is given up
 }
 
 func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
@@ -48,7 +50,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
-	j := &training{data: d}
+	j := &training{data: d, objective: t.Objective, restarts: t.Restarts > 0}
 	var networks []train.Network
 	for _, name := range names {
 		layers, err := f.cut(name)
@@ -146,7 +148,18 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 	p.Report(progress.TrainingStarted{At: of.At, Models: of.Models, Steps: t.Steps() - t.Done()})
 	show := p.Training(t)
 	defer show.Stop()
-	for next := time.Now().Add(leastPause); t.Done() < t.Steps(); {
+	for next := time.Now().Add(leastPause); ; {
+		if t.Due() && len(j.held.Labels) > 0 {
+			epoch, err := t.Watch(ctx, j.held)
+			if err != nil {
+				return err
+			}
+			p.Report(progress.EpochJudged{At: of.At, Epoch: epoch.Epoch, Images: epoch.Images, Clean: epoch.Clean,
+				Attacked: epoch.Through, Back: epoch.Back})
+		}
+		if t.Done() == t.Steps() {
+			return nil
+		}
 		loss, err := t.Step(ctx)
 		if err != nil && ctx.Err() != nil && t.Done() > 0 {
 			show.Stop()
@@ -159,6 +172,14 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 			return err
 		}
 		show.Step(loss)
+		if j.restarts {
+			astray, err := t.Astray(ctx, j.held)
+			if err != nil {
+				return err
+			} else if astray {
+				return errAstray
+			}
+		}
 		if start := time.Now(); start.After(next) {
 			if err := w.save(t, j.id); err != nil {
 				return err
@@ -166,7 +187,6 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 			next = time.Now().Add(pause(time.Since(start)))
 		}
 	}
-	return nil
 }
 
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
@@ -177,10 +197,7 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
 		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
 		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
-	if done.Judged.Images > 0 {
-		maps.Copy(meta, map[string]string{open.HeldOutKeys[0]: strconv.Itoa(done.Judged.Images),
-			open.HeldOutKeys[1]: number(done.Judged.Clean), open.HeldOutKeys[2]: number(done.Judged.Alone)})
-	}
+	maps.Copy(meta, done.Judged.Meta())
 	return meta
 }
 
@@ -191,7 +208,11 @@ const mostLost = 0.05
 // were held back. It returns an error if it loses accuracy on either, and none about held-back images if there are
 // none.
 func (j *training) judge(ctx context.Context, path string) (judged train.Judged, err error) {
-	data, err := j.trainer.Embedding().Encode()
+	e, err := j.trainer.Embedding(ctx)
+	if err != nil {
+		return judged, err
+	}
+	data, err := e.Encode()
 	if err != nil {
 		return judged, err
 	}
@@ -212,20 +233,25 @@ func (j *training) judge(ctx context.Context, path string) (judged train.Judged,
 	if len(j.held.Labels) == 0 {
 		return judged, nil
 	}
-	if judged, err = j.trainer.Judge(ctx, written, j.held); err != nil {
+	if judged, err = j.trainer.Judge(ctx, written, j.held, true); err != nil {
 		return judged, fmt.Errorf("embedding: %w", err)
 	}
-	if lost(judged.Trained, judged.Images) {
+	trained := judged.Trained(j.objective)
+	weaker := j.objective == train.Adversarial || j.objective == train.Denoising // its attack than the judge's
+	if lost(trained, judged.Images) && (!weaker || trained < saw/2) {
 		return judged, train.Fail("%s is not written: the embedding gives %.1f %% of %d images that were held back "+
 			"right, and training saw %.1f %%: it fits the images that it was trained on, not others; train on more "+
-			"images, with augment, or for fewer epochs", path, 100*judged.Trained, judged.Images, 100*saw)
+			"images, with augment, or for fewer epochs", path, 100*trained, judged.Images, 100*saw)
 	}
 	return judged, nil
 }
 
 // write writes the losses and then the embedding beside them. The training is finished when the embedding is there.
-func (j *training) write(log, embedding atomicfile.File, meta map[string]string) error {
-	e := j.trainer.Embedding()
+func (j *training) write(ctx context.Context, log, embedding atomicfile.File, meta map[string]string) error {
+	e, err := j.trainer.Embedding(ctx)
+	if err != nil {
+		return err
+	}
 	e.Meta = meta
 	data, err := e.Encode()
 	if err != nil {
@@ -272,8 +298,10 @@ func (w *trainingFolder) checkpoint(i int) string {
 	return filepath.Join(w.dir, fmt.Sprintf("checkpoint-%d", i))
 }
 
-// find reads the latest checkpoint of a training, or else the identity of another training that has one there.
-func (w *trainingFolder) find(id []byte, p *progress.Progress) (ours *train.Checkpoint, other []byte, err error) {
+// find reads the latest checkpoint of one of some trainings, at its place, or else the identity of another training
+// that has one there.
+func (w *trainingFolder) find(all []attempt, p *progress.Progress) (ours *train.Checkpoint, at int, other []byte,
+	err error) {
 	var damaged []string
 	for i := range 2 {
 		c, err := train.ReadCheckpoint(w.checkpoint(i))
@@ -282,17 +310,17 @@ func (w *trainingFolder) find(id []byte, p *progress.Progress) (ours *train.Chec
 		case errors.Is(err, train.ErrDamaged):
 			damaged = append(damaged, w.checkpoint(i))
 		case err != nil:
-			return nil, nil, err
-		case !bytes.Equal(c.About, id):
+			return nil, 0, nil, err
+		case place(all, c.About) < 0:
 			other = c.About
-		case ours == nil || c.Done() > ours.Done():
-			ours, w.next = c, 1-i
+		case ours == nil || place(all, c.About) > at || place(all, c.About) == at && c.Done() > ours.Done():
+			ours, at, w.next = c, place(all, c.About), 1-i
 		}
 	}
 	for _, path := range damaged {
 		p.Report(progress.CheckpointDamaged{Path: path, Spared: ours != nil})
 	}
-	return ours, other, nil
+	return ours, at, other, nil
 }
 
 // save writes a checkpoint over the older of the two.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/control/train"
 	"selfheal/harness"
 	"selfheal/harness/cell"
 	"selfheal/harness/config"
@@ -164,12 +164,16 @@ func (u *Model) Export() (*Exported, error) {
 	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String(), Solver: u.Loop.Solver}
 	for _, l := range u.Loop.embeddings {
 		at, meta := u.Loop.Places[l.T], l.Embedding.Meta
-		for _, key := range HeldOutKeys {
+		for _, key := range train.JudgedKeys {
 			if v := meta[key]; v != "" {
 				g.Meta[at+" "+key] = v
 			}
 		}
-		e.Judged = append(e.Judged, at+": "+judgement(meta))
+		judged := "its file names no accuracy on images held back from training"
+		if j, ok := train.ReadJudged(meta); ok {
+			judged = j.String()
+		}
+		e.Judged = append(e.Judged, at+": "+judged)
 	}
 	if e.Data, err = g.Encode(); err != nil {
 		return nil, ConfigError{fmt.Errorf("%s: %w", u, err)}
@@ -207,18 +211,4 @@ type Exported struct {
 	Input, Output string // shapes, such as [N 3 32 32]
 	Solver        control.Solver
 	Judged        []string // how each embedding does on images held back from its training, as far as its file says
-}
-
-// HeldOutKeys are the keys of an embedding's metadata about images that were held back from its training: how many
-// they are, and the accuracy on them with the embedding and without it, as fractions.
-var HeldOutKeys = [3]string{"held_out", "held_out_accuracy", "held_out_alone"}
-
-func judgement(meta map[string]string) string {
-	with, err := strconv.ParseFloat(meta[HeldOutKeys[1]], 64)
-	alone, err2 := strconv.ParseFloat(meta[HeldOutKeys[2]], 64)
-	if err != nil || err2 != nil {
-		return "its file names no accuracy on images held back from training"
-	}
-	return fmt.Sprintf("%.1f %% of %s clean images held back from training, without it %.1f %%", 100*with,
-		meta[HeldOutKeys[0]], 100*alone)
 }

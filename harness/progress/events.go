@@ -131,6 +131,16 @@ var kinds = []kind{
 	row(info, "training progress",
 		"every 10 seconds (`--log-every`), and after the last step: means since the record before",
 		TrainingProgress.line),
+	row(info, "epoch judged", "adversarial training has judged an epoch by PGD on images held back",
+		EpochJudged.line),
+	row(warn, "training astray", "`fit` has given a training up; see `restarts`", func(e TrainingAstray) string {
+		text := fmt.Sprintf("the training with seed %d has gone astray: it has fewer than half of the images right "+
+			"that the network alone has", e.Seed)
+		if e.Again {
+			text += "; it begins anew with the next seed"
+		}
+		return text
+	}),
 	row(warn, "training stopped", "a signal has stopped it; its checkpoint is on disk",
 		func(e TrainingStopped) string { return fmt.Sprintf("stopped after step %d of %d", e.Step, e.Of) }),
 	row(info, "experiment started", "`theory` begins an experiment",
@@ -338,6 +348,16 @@ type (
 		CrossEntropy, Reconstruction, Accuracy float64
 		Left                                   time.Duration `json:"seconds_left"`
 	}
+	EpochJudged struct {
+		At              string `json:"at"`
+		Epoch, Images   int
+		Clean, Attacked float64 // accuracies with the embedding
+		Back            bool    `json:",omitempty"` // it went back to the epoch before
+	}
+	TrainingAstray struct {
+		Seed  uint64
+		Again bool // another seed follows
+	}
 	TrainingStopped struct{ StepID }
 
 	JobSubmitted struct {
@@ -443,6 +463,15 @@ func (e FitFinished) line() string {
 	}
 	return fmt.Sprintf("fitted rank %d of %d, %.2f %% of the variance%s, in %.1f s", e.Rank, e.Dim, 100*e.Variance,
 		capped, e.Seconds)
+}
+
+func (e EpochJudged) line() string {
+	text := fmt.Sprintf("epoch %d: %.1f %% of %d images held back are right, %.1f %% after PGD", e.Epoch, 100*e.Clean,
+		e.Images, 100*e.Attacked)
+	if e.Back {
+		text += ": it has forgotten to withstand PGD, and goes back to the epoch before, with shorter steps of PGD"
+	}
+	return text
 }
 
 func (e TrainingProgress) line() string {

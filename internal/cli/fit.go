@@ -14,7 +14,7 @@ import (
 )
 
 func fitCommand(g *globals) *cobra.Command {
-	o, file, workers, sets := fit.Options{}, "", 0, []string(nil)
+	o, file, workers, sets, dry := fit.Options{}, "", 0, []string(nil), false
 	c := &cobra.Command{
 		Use:   "fit --control NAME",
 		Short: "Fit the embedding functions of a control",
@@ -33,6 +33,8 @@ or to --out.`,
 			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
 			case err != nil:
 				return err
+			case o.Seeds < 1:
+				return usage("--seeds must be a whole number from 1 up, not %d", o.Seeds)
 			case workers < 0:
 				return usage("--workers must be a whole number from 0 up, not %d", workers)
 			case o.Resume && g.rule.Force:
@@ -42,14 +44,21 @@ or to --out.`,
 			if err != nil {
 				return usage("%w", err)
 			}
+			if c.Flags().Changed("workers") {
+				cfg.Runtime.Workers = workers
+			}
 			if err := g.runtime(c, cfg.Runtime); err != nil {
+				return err
+			}
+			if dry {
+				text, err := estimated(c, cfg, o.Control, "")
+				if err == nil {
+					_, err = fmt.Fprint(g.results(c), cmp.Or(text, "fit: nothing is left to be trained\n"))
+				}
 				return err
 			}
 			o.Cache = pca.UserCache()
 			o.Progress = g.progress(c)
-			if c.Flags().Changed("workers") {
-				cfg.Runtime.Workers = workers
-			}
 			g.reads(cfg.Inputs(false)...)
 			o.Rule = g.rule
 			fitted, err := fit.Fit(c.Context(), cfg, o)
@@ -63,8 +72,10 @@ or to --out.`,
 		"model to fit for; may be repeated (default: those that the embedding or the control's suites name)",
 		g.ofConfig(modelNames, 0))
 	to.output(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
+	to.on(&dry, "dry-run", "train nothing, and say how long the trainings take that are not finished")
 	to.on(&o.Resume, "resume", "continue: it is an error if this training is not there, begun or finished")
 	to.on(new(bool), "force", "fit anew, and replace what other fits or others have left")
+	to.whole(&o.Seeds, "seeds", 1, "how many seeds to fit each auto-encoder with, from its own up; the best is kept")
 	to.whole(&workers, "workers", 0, "cores to use (default: the config's, 0: all)")
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
 	to.quiet(g)
@@ -73,18 +84,13 @@ or to --out.`,
 	return c
 }
 
-// heldOut returns an embedding's accuracy on images held back from its training, beside the network's own. If none
-// were, it is the accuracy in training.
-func heldOut(f fit.Fitted) string {
-	j := f.Judged
-	if j.Images == 0 {
+// judgement says how an embedding was judged by images held back from its training. If none were, it is the accuracy in
+// training.
+func judgement(f fit.Fitted) string {
+	if f.Judged.Images == 0 {
 		return fmt.Sprintf("%.1f %% in training, no images held back", 100*f.Accuracy)
 	}
-	said := fmt.Sprintf("%.1f %% of %d clean images held back, without it %.1f %%", 100*j.Clean, j.Images, 100*j.Alone)
-	if j.Trained != j.Clean {
-		said += fmt.Sprintf(", under the objective's perturbation %.1f %%", 100*j.Trained)
-	}
-	return said
+	return f.Judged.String()
 }
 
 func printFitted(to io.Writer, fitted []fit.Fitted) error {
@@ -101,9 +107,16 @@ func printFitted(to io.Writer, fitted []fit.Fitted) error {
 			what = f.Path + ", there already"
 		case f.Kind == control.Autoencoder:
 			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %s, %s",
-				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, heldOut(f), took)
+				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, judgement(f), took)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
+		for _, one := range f.Tried {
+			how := "astray"
+			if !one.Astray {
+				how = one.Judged.String()
+			}
+			fmt.Fprintf(w, "\t\t\tseed %d: %s\n", one.Seed, how)
+		}
 	}
 	return w.Flush()
 }

@@ -278,17 +278,28 @@ func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config
 				strings.Join(strings.Fields(err.Error()), " "))
 			continue
 		}
-		fits, err := fit.Estimate(c.Context(), cfg, control.Name)
+		text, err := estimated(c, cfg, control.Name, ", by "+f.fit()+control.Name)
 		if err != nil {
 			return "", err
 		}
-		for _, e := range fits {
-			how := fmt.Sprintf("%d steps, some %s", e.Steps, forecast.Duration(e.Seconds))
-			if e.Why != "" {
-				how = "can't be timed: " + e.Why
-			}
-			fmt.Fprintf(&b, "fit: %s, by %s%s: %s\n", e.Path, f.fit(), control.Name, how)
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// estimated says how long a control's trainings take that are not finished.
+func estimated(c *cobra.Command, cfg *config.Config, control, by string) (string, error) {
+	fits, err := fit.Estimate(c.Context(), cfg, control)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, e := range fits {
+		how := fmt.Sprintf("%d steps, some %s", e.Steps, forecast.Duration(e.Seconds))
+		if e.Why != "" {
+			how = "can't be timed: " + e.Why
 		}
+		fmt.Fprintf(&b, "fit: %s%s: %s\n", e.Path, by, how)
 	}
 	return b.String(), nil
 }

@@ -18,6 +18,11 @@ steps with the keys that the recipe of the paper's authors and `unet` need, thro
 writes gaussian.json: the losses of every step under noise, for both losses of objective gaussian, from the weights of
 conv_ae.onnx and in the order of training.json.
 
+    python3 scripts/goldens/fit.py adversarial
+
+writes adversarial.json: the losses of every step of objective adversarial in each norm, from the weights of conv_ae.onnx and
+in the order of training.json, with a weight that falls, a rate that warms up, clipped gradients and averaged weights.
+
     python3 scripts/goldens/fit.py normalised
 
 writes normalised.onnx, three convolutions with BatchNormalizations between them, and normalised.json: the losses of
@@ -123,11 +128,11 @@ def images():
     return pixels.float() / 255.0, labels
 
 
-def descend(embedding, order, run, objective, share=lambda progress: 1):
+def descend(embedding, order, run, objective, share=lambda progress: 1, after=lambda step: None):
     """Train by `run`'s optimiser; the losses of every step.
 
     objective(number of the epoch, chosen images) gives what is minimised, the cross-entropy and ||E(x) - x||^2;
-    share(progress) is that of the rate after a share of all steps.
+    share(progress) is that of the rate after a share of all steps; after(number of steps) follows each of them.
     """
     follow, step = optimizer(run, embedding.parameters()), 0
     found = {"cross_entropy": [], "reconstruction": []}
@@ -138,7 +143,10 @@ def descend(embedding, order, run, objective, share=lambda progress: 1):
             loss, cross_entropy, reconstruction = objective(number, chosen)
             follow.zero_grad()
             loss.backward()
+            if "clip" in run:
+                nn.utils.clip_grad_norm_(embedding.parameters(), run["clip"])
             follow.step()
+            after(step + 1)
             found["cross_entropy"].append(round(cross_entropy.item(), 6))
             found["reconstruction"].append(round(reconstruction.item(), 5))
             step += 1
@@ -197,6 +205,110 @@ def gaussian(loss, sigma=0.25):
         return WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0), cross_entropy, reconstruction
 
     return {**RUNS[0], "loss": loss, "sigma": sigma, **descend(embedding, golden["order"], RUNS[0], objective)}
+
+
+# Settings of adversarial trainings as train.Settings has them.
+ADVERSARIAL = (
+    {"norm": "linf", "epsilon": 0.03, "steps": 1, "step_size": 0.0375, "weight_start": 1, "lr_warmup": 0.2, "clip": 1,
+     "average": 0.95, "warmup": 0.3, "ramp": 1.5, "weight_end": 0.01},
+    {"norm": "l2", "epsilon": 0.5, "steps": 3, "step_size": 0.25, "loss": "trades", "beta": 6},
+    {"norm": "l1", "epsilon": 8, "steps": 2, "step_size": 4, "schedule": "cosine", "lr_warmup": 0.1},
+)
+LENGTH = {"linf": lambda v: v.abs().amax(1, True), "l2": lambda v: v.norm(dim=1, keepdim=True),
+          "l1": lambda v: v.abs().sum(1, True)}
+
+
+def nearest_l1(x, d, epsilon):
+    """The nearest point to x + d of the ball around x and [0, 1], as a perturbation, by halving."""
+    x, d = x.double(), d.double()
+    low, high = torch.zeros(len(x), 1, dtype=torch.double), d.abs().amax(1, True)
+
+    def at(cut):
+        return (x + d.sign() * (d.abs() - cut).clamp(min=0)).clamp(0, 1) - x
+
+    for _ in range(60):
+        middle = (low + high) / 2
+        far = at(middle).abs().sum(1, True) > epsilon
+        low, high = torch.where(far, middle, low), torch.where(far, high, middle)
+    inside = at(torch.zeros(1)).abs().sum(1, True) <= epsilon
+    return torch.where(inside, at(torch.zeros(1)), at(high)).float()
+
+
+def stepped(x, d, gradient, norm, length, epsilon):
+    """A perturbation after PGD's step, back in the ball and in [0, 1]."""
+    if norm == "linf":
+        return (x + (d + length * gradient.sign()).clamp(-epsilon, epsilon)).clamp(0, 1) - x
+    if norm == "l2":
+        d = d + length * gradient / (LENGTH["l2"](gradient) + 1e-12)
+        return (x + d * torch.clamp(epsilon / (LENGTH["l2"](d) + 1e-12), max=1)).clamp(0, 1) - x
+    least = gradient.abs().sort(1).values[:, [int(0.99 * gradient.shape[1])]]
+    largest = (gradient.abs() >= least).float()
+    return nearest_l1(x, d + length * gradient.sign() * largest / largest.sum(1, True), epsilon)
+
+
+def adversarial(settings):
+    """The losses of every step of objective adversarial, by Adam, and the average of the last bias after half of them."""
+    golden = json.loads((OUT / "training.json").read_text())
+    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
+    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    pixels, labels = images()
+    run, every = {**RUNS[0], "weight": WEIGHT, **settings}, IMAGES // BATCH
+    average, steps, half = copy.deepcopy(embedding), 0, []
+
+    def answers(x):
+        return classifier(embedding(x.reshape(-1, 3, 32, 32)))
+
+    def objective(number, chosen):
+        x, y = pixels[chosen].flatten(1), labels[chosen]
+        ramp = 1.0
+        if "ramp" in run:
+            ramp = min(max(steps / every - run["warmup"], 0) / run["ramp"], 1)
+        d = torch.stack([noise(number, int(i), 1).flatten() for i in chosen])
+        epsilon = ramp * run["epsilon"]
+        d = (x + d * epsilon / (LENGTH[run["norm"]](d) + 1e-12)).clamp(0, 1) - x
+        with torch.no_grad():
+            own = functional.softmax(answers(x), 1)
+        for _ in range(run["steps"] if ramp > 0 else 0):
+            d.requires_grad_(True)
+            found = functional.cross_entropy(answers(x + d), own if run.get("loss") == "trades" else y, reduction="sum")
+            gradient, = torch.autograd.grad(found, d)
+            d = stepped(x, d.detach(), gradient, run["norm"], ramp * run["step_size"], epsilon)
+        e = embedding((x + d.detach()).reshape(-1, 3, 32, 32))
+        z = classifier(e)
+        if run.get("loss") == "trades":
+            clean = answers(x)
+            loss = functional.cross_entropy(clean, y) + run["beta"] * functional.kl_div(
+                functional.log_softmax(z, 1), functional.softmax(clean, 1), reduction="batchmean")
+        else:
+            loss = functional.cross_entropy(z, y)
+        reconstruction = squares(e, pixels[chosen]).sum(dim=1).mean()
+        weight, past = run["weight"], steps / (0.3 * EPOCHS * every)
+        if "weight_start" in run and past < 1:
+            weight = run["weight_start"] * (weight / run["weight_start"]) ** past
+        if "weight_end" in run:
+            weight *= (run["weight_end"] / run["weight"]) ** ramp
+        return loss + weight * reconstruction, loss, reconstruction
+
+    def share(progress):
+        step, all_steps = round(progress * EPOCHS * every), EPOCHS * every
+        warm = int(np.ceil(run.get("lr_warmup", 0) * all_steps))
+        if step < warm:
+            return (step + 1) / warm
+        return RATES["cosine"](None, (step - warm) / (all_steps - warm)) if "schedule" in run else 1
+
+    def after(done):
+        nonlocal steps
+        steps, keep = done, min(run.get("average", 0), done / (done + 10))
+        with torch.no_grad():
+            for mean, value in zip(average.parameters(), embedding.parameters(), strict=True):
+                mean.mul_(keep).add_(value, alpha=1 - keep)
+        if done == EPOCHS * every // 2:
+            half.extend(average.layers[-2].bias.tolist())
+
+    losses = descend(embedding, golden["order"], run, objective, share, after)
+    return {"settings": run, **losses, "average": half}
 
 
 def statistics(embedding, result, steps):
@@ -317,7 +429,7 @@ def update(run, rng):
 
 
 def main():
-    others = {"gaussian": lambda: {"runs": [gaussian(loss) for loss in ("mse", "stability")]}, "recipes": recipes,
+    others = {"adversarial": lambda: {"runs": [adversarial(settings) for settings in ADVERSARIAL]}, "gaussian": lambda: {"runs": [gaussian(loss) for loss in ("mse", "stability")]}, "recipes": recipes,
               "shared": shared, "normalised": normalised}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("golden", nargs="?", choices=("training", *others), default="training")
