@@ -23,7 +23,7 @@ import (
 // fitVersion is part of every training's identity. Raise it when the same training gives another embedding.
 const fitVersion = "fit/5"
 
-// noiseVersion is part of the identity of objective gaussian. Raise it when the same keys give other noise.
+// noiseVersion is part of the identity of perturbed objectives. Raise it when the same keys give other noise or starts.
 const noiseVersion = 2
 
 // trainingIdentity holds everything that a training's bits depend on. It is JSON in the metadata of the embedding and
@@ -63,7 +63,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	if id.HeldOut, err = heldOut(t, d); err != nil {
 		return nil, err
 	}
-	if t.Objective == train.Gaussian {
+	if t.Objective == train.Gaussian || t.Objective == train.Denoising {
 		id.Noise = noiseVersion
 	}
 	if id.Seed = t.Seed; t.Start != "" {
