@@ -295,7 +295,7 @@ def test_cells(tiny, few):
 
 
 def test_inputs_in_memory(tiny, few, monkeypatch):
-    """Where memory has a folder, a call's images and network touch no disk; a full one is left alone."""
+    """Where memory has a folder, a call's images, network and results touch no disk; a full one is left alone."""
     call, seen = _program.call, []
 
     def watched(arguments, *more):
@@ -308,7 +308,7 @@ def test_inputs_in_memory(tiny, few, monkeypatch):
     options = {"version": "fgsm", "eps": 4 / 255, "progress": False}
     first = selfheal.attack(tiny.read_bytes(), *few, **options)
     if _folders.MEMORY.is_dir():
-        assert seen[0].parent == _folders.MEMORY
+        assert seen[0].parent == first.folder.parent == _folders.MEMORY
     monkeypatch.setattr(_network, "size", lambda network: 2**62)
     again = selfheal.attack(tiny.read_bytes(), *few, **options)
     assert seen[1].parent == pathlib.Path(tempfile.gettempdir())
