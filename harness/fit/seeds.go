@@ -52,21 +52,31 @@ func (f *fitter) chosen(ctx context.Context, layer int, t *config.Training, done
 	if err != nil {
 		return done, err
 	}
-	to := []atomicfile.File{f.embedding(done.Path), f.log(done.Path)}
-	if there, err := trainedFrom(done.Path); err == nil && !f.o.Force && place(all, there) >= 0 {
-		return f.kept(done), nil
+	candidate := func(one attempt) string { return fmt.Sprintf("%s.seed-%d", done.Path, one.Training.Seed) }
+	drop := func() error {
+		for _, one := range all {
+			for _, suffix := range []string{"", ".csv"} {
+				err := os.Remove(candidate(one) + suffix)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+		return nil
 	}
+	if there, err := trainedFrom(done.Path); err == nil && !f.o.Force && place(all, there) >= 0 {
+		return f.kept(done), drop()
+	}
+	to := []atomicfile.File{f.log(done.Path), f.embedding(done.Path)} // it is finished when the embedding is there
 	for _, file := range to {
 		if err := file.May(); err != nil {
 			return done, err
 		}
 	}
 	best, start := done, time.Now()
-	var paths []string
 	for _, one := range all {
 		of := done
-		of.Path = fmt.Sprintf("%s.seed-%d", done.Path, one.Training.Seed)
-		paths = append(paths, of.Path)
+		of.Path = candidate(one)
 		of, err := f.trainOne(ctx, layer, []attempt{one}, of)
 		astray := errors.Is(err, errAstray)
 		if err != nil && !astray {
@@ -80,7 +90,7 @@ func (f *fitter) chosen(ctx context.Context, layer int, t *config.Training, done
 	if best.Path == done.Path {
 		return done, f.allAstray(all)
 	}
-	for i, suffix := range []string{"", ".csv"} {
+	for i, suffix := range []string{".csv", ""} {
 		data, err := os.ReadFile(best.Path + suffix)
 		if err == nil {
 			err = to[i].WriteSynced(data)
@@ -89,15 +99,8 @@ func (f *fitter) chosen(ctx context.Context, layer int, t *config.Training, done
 			return done, err
 		}
 	}
-	for _, path := range paths {
-		for _, suffix := range []string{"", ".csv"} {
-			if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return done, err
-			}
-		}
-	}
 	best.Path, best.Tried, best.Kept, best.Seconds = done.Path, done.Tried, false, time.Since(start).Seconds()
-	return best, nil
+	return best, drop()
 }
 
 // errAstray is returned by a training that was given up.
