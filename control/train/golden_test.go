@@ -170,7 +170,9 @@ func TestAdversarialAgreesWithPyTorch(t *testing.T) {
 	for _, run := range golden.Runs {
 		s := run.Settings.Settings
 		s.Objective = Adversarial
-		run.CrossEntropy = begun(run.CrossEntropy)
+		if run.CrossEntropy = begun(run.CrossEntropy); s.Average == 0 && !testinput.Large() {
+			run.CrossEntropy = run.CrossEntropy[:20] // these need several passes a step
+		}
 		tr := run.follow(t, testEmbedding(t, "conv_ae.onnx", n), []Network{n}, s, func(tr *Trainer) {
 			pixels, at := make([]float32, tr.data.size()), make([]float32, tr.data.size())
 			tr.scatter = func(epoch, image int, w *attacks.Walk) {
