@@ -99,7 +99,9 @@ def build(target, out):
                        "CGO_CFLAGS": "-O2 -g0", "CGO_CXXFLAGS": "-O2 -g0"}  # debugging symbols hold the compiler's folder
         command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid= -extldflags=-s",
                    "-o", os.path.abspath(out), "."]
-        if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+        failed = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0
+        (ROOT / "-.o").unlink(missing_ok=True)  # zig writes it where Go asks what compiler it is
+        if failed:
             raise BuildError(f"go build has failed for {target}")
 
 
