@@ -37,7 +37,8 @@ var callings = map[string][]string{
 	"report":  {"run --out out", "shards --out out", "--published --out out"},
 	"compare": {"run", "run --out out", "run --json"},
 	"check": {"--baseline baseline.json run", "--baseline baseline.json --update run",
-		"--baseline baseline.json --model m=net.onnx --log-every 1h --out checked run"},
+		// --model implies --new-model
+		"--baseline baseline.json --model m=net.onnx --new-model --log-every 1h --out checked run"},
 	"init": {"net.onnx --data photos --mean 0.5 --std 0.5"},
 	"verify": {"net.onnx --adversarial adv.npy --data photos --norm linf --epsilon 8/255",
 		"--adversarial adv.npy --config c.yaml --model m --dataset d --attack a"},

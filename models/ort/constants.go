@@ -36,8 +36,8 @@ func init() {
 // Later says how to find the runtime if a network's constants need it before it is loaded.
 var Later Options
 
-// ConstantsWithin is the time that constants may take to compute, apart from a second for every 4 MiB of them: a Loop may
-// be endless. Tests of that shorten it.
+// ConstantsWithin is the time that constants may take to compute, apart from a second for every 4 MiB of them: a Loop
+// may be endless. A test of that shortens it.
 var ConstantsWithin = 4 * time.Second
 
 const idle = 10 * time.Second // the process ends after this time without a question
