@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // classifier is a float64 classifier with its own gradient. It counts the passes made on it; forward passes include
@@ -211,11 +213,12 @@ func centred(m [][]float64) []float64 {
 
 // affine returns m·x + b.
 func affine[T float32 | float64](m [][]float64, b []float64, x []T) []float64 {
-	out := slices.Clone(b)
+	wide, out := make([]float64, len(x)), slices.Clone(b)
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
 	for r, row := range m {
-		for i, w := range row {
-			out[r] += w * float64(x[i])
-		}
+		out[r] += floats.Dot(row, wide)
 	}
 	return out
 }
@@ -224,9 +227,7 @@ func affine[T float32 | float64](m [][]float64, b []float64, x []T) []float64 {
 func pullBack[T, U float32 | float64](m [][]float64, y []T, out []U) {
 	sum := make([]float64, len(out))
 	for r, row := range m {
-		for i, w := range row {
-			sum[i] += w * float64(y[r])
-		}
+		floats.AddScaled(sum, float64(y[r]), row)
 	}
 	for i, s := range sum {
 		out[i] = U(s)

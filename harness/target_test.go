@@ -39,7 +39,7 @@ attacks:
   own: {kind: apgd-ce, norm: linf, epsilon: 0.08, steps: 5, target: file}
 suites:
   all: {dataset: test, models: [standard], controls: [pca], attacks: [next, third, own], mode: oblivious}
-`, 2, 8, "datasets.test.limit=30", "datasets.test.targets="+list)
+`, 2, 8, "datasets.test.limit=15", "datasets.test.targets="+list)
 	f, records, out := runFor(t, p)
 	opener := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer opener.Close()

@@ -42,6 +42,7 @@ func scheme(t *testing.T, p *testbrowser.Page, name string) {
 }
 
 func TestBrowserFixture(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	f := fixture()
 	f.Command = []string{"selfheal", "run", "--config", "it's mine.yaml"}
@@ -86,6 +87,7 @@ func TestBrowserFixture(t *testing.T) {
 
 // On a phone no word of usual length is broken inside.
 func TestBrowserWords(t *testing.T) {
+	t.Parallel()
 	page := must.Get(filepath.Abs("testdata/published/report.html"))(t)
 	p := testbrowser.Open(t, testbrowser.Start(t), page)
 	for _, width := range []int64{1280, 390, 320} {
@@ -98,6 +100,7 @@ func TestBrowserWords(t *testing.T) {
 }
 
 func TestBrowserSorts(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	f := fixture()
 	p := testbrowser.Open(t, ctx, pageFile(t, f, records(f)))
@@ -230,6 +233,7 @@ func big() (*result.File, []result.Record) {
 }
 
 func TestBrowserBig(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	f, recs := big()
 	if len(f.Cells) != 30 || len(recs) < 10000 {
@@ -307,6 +311,7 @@ func places(p *testbrowser.Page, query string) []frame {
 // Figures stand side by side if there is room and below each other on a phone, where none of their letters is smaller
 // than 8 pixels.
 func TestBrowserFigures(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	f := several(4, 4)
 	p := testbrowser.Open(t, ctx, pageFile(t, f, nil))
@@ -340,6 +345,7 @@ func TestBrowserFigures(t *testing.T) {
 
 // The first figures stand on the first screen, above the fold of a small laptop.
 func TestBrowserFirstScreen(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	for _, models := range []int{1, 4, 12} {
 		p := testbrowser.Open(t, ctx, pageFile(t, several(models, 3), nil))
@@ -353,6 +359,7 @@ func TestBrowserFirstScreen(t *testing.T) {
 
 // A table that is wider than a phone is shaded at its right edge until it is scrolled to its end.
 func TestBrowserEdges(t *testing.T) {
+	t.Parallel()
 	ctx := testbrowser.Start(t)
 	p := testbrowser.Open(t, ctx, pageFile(t, several(4, 4), nil))
 	p.Size(390, 800)

@@ -38,6 +38,7 @@ func comparedFixture(t *testing.T) table.Comparison {
 
 // Names are plain text in the page and in Markdown, and break no table.
 func TestComparedNames(t *testing.T) {
+	t.Parallel()
 	c := comparedFixture(t)
 	var page, doc, plain strings.Builder
 	must.Do(t, writePage(&page, "compare.html.tmpl", c))
@@ -63,6 +64,7 @@ func TestComparedNames(t *testing.T) {
 
 // A model that halves its right answers has fallen significantly: the tables, the figure and its text say by how much.
 func TestComparedHistory(t *testing.T) {
+	t.Parallel()
 	for _, g := range comparedFixture(t).Groups {
 		if g.Name != "cifar10-test" {
 			continue
@@ -83,6 +85,7 @@ func TestComparedHistory(t *testing.T) {
 
 // With more than a thousand pairs a table shows only neighbours, and with more than 24 entries there is no matrix.
 func TestComparedMany(t *testing.T) {
+	t.Parallel()
 	var runs []compare.Run
 	for i := range 50 {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 8, SHA256: "same"}}}
@@ -110,6 +113,7 @@ func TestComparedMany(t *testing.T) {
 // Differences on clean images have an interval and p like those under attack, on the terminal too. A alone is right on
 // 8 of 20 clean images, so p is 2·2⁻⁸; the interval is Tango's.
 func TestComparedClean(t *testing.T) {
+	t.Parallel()
 	eight, norm := 8./255, "linf"
 	run := func(folder, clean string) compare.Run {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 20, SHA256: "same"}},
@@ -136,6 +140,7 @@ func TestComparedClean(t *testing.T) {
 
 // No word of a file of results brings a control character into a document, nor breaks a drawing.
 func TestComparedControlCharacters(t *testing.T) {
+	t.Parallel()
 	evil := "through\x1b[31m\x00\u202e"
 	first, second := fixture(), fixture()
 	second.Created, second.ConfigSHA256 = first.Created.AddDate(0, 0, 1), "other"

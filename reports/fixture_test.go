@@ -503,6 +503,7 @@ func seeded() *result.File {
 // The reports are tested with results that a run may write: the published schemas hold for the fixtures, the paper's
 // numbers and the studies among them.
 func TestFixturesObeyTheSchemas(t *testing.T) {
+	t.Parallel()
 	ofResults, ofRecord, ofGallery := schemaFile(t, "results"), schemaFile(t, "records"), schemaFile(t, "gallery")
 	lines, cases := 0, 0
 	for name, f := range map[string]*result.File{"fixture": fixture(), "compared": compareFixture(),

@@ -89,6 +89,7 @@ func gfmText(cell string) string {
 
 // The text for terminals has every line of the Markdown, without its markup and alignment.
 func TestPlainTables(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {
 		v := arranged(f, nil)
@@ -117,6 +118,7 @@ func TestPlainTables(t *testing.T) {
 
 // GitHub reads every table of every report as one table, no name acts as markup, and each name can be read back.
 func TestMarkdownTables(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {
 		files := map[string]string{}
@@ -165,6 +167,7 @@ func summaryOf(t *testing.T, f *result.File) string {
 
 // However large a run is and whatever its names are, the summary is short.
 func TestSummaryIsShort(t *testing.T) {
+	t.Parallel()
 	big := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	for range 30 {
 		one := hostileFile()
@@ -234,6 +237,7 @@ func uninert(field string) string {
 
 // Read back, tables.csv holds the cells: names up to control characters, numbers to the last bit.
 func TestCSVReadBack(t *testing.T) {
+	t.Parallel()
 	hostile := hostileFile()
 	for i := range hostile.Cells { // names that a spreadsheet would compute, or a quote ends
 		c := &hostile.Cells[i]

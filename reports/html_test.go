@@ -24,6 +24,7 @@ import (
 
 // No two elements of a page have the same id, and links have targets, whatever the suites' names.
 func TestIDsAreUnique(t *testing.T) {
+	t.Parallel()
 	f := fixture()
 	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results",
 		"gallery", "headline-loop", "suite", ".headline", "reading-gallery"}
@@ -79,6 +80,7 @@ func TestIDsAreUnique(t *testing.T) {
 
 // Names are plain text in every format, and a page fetches nothing.
 func TestNamesAreText(t *testing.T) {
+	t.Parallel()
 	for name, content := range textFiles(t, arranged(fixture(), nil)) {
 		if name == "tables.csv" || name == "tables.txt" || name == "tables.tex" {
 			continue
@@ -117,6 +119,7 @@ func luminance(t *testing.T, digits string) float64 {
 // TestContrast checks that the page's text meets WCAG 2.2's level AA in both colour schemes, and that marks with a
 // meaning meet the 3:1 for other content.
 func TestContrast(t *testing.T) {
+	t.Parallel()
 	variable := regexp.MustCompile(`--([a-z]+): #([0-9a-fA-F]+)\b`)
 	schemes, at := map[string]map[string]float64{"light": {}, "dark": {}}, "light"
 	for line := range strings.Lines(styleSheet + string(chart.SeriesStyle())) {
@@ -179,6 +182,7 @@ func TestInline(t *testing.T) {
 
 // Every figure names the attacker that its numbers belong to; for tables see the goldens.
 func TestAttackerIsSaid(t *testing.T) {
+	t.Parallel()
 	v := arranged(fixture(), records(fixture()))
 	for name, doc := range drawn(t, v) {
 		if !strings.Contains(doc, ">adversarial images made ") {
@@ -201,6 +205,7 @@ func TestAttackerIsSaid(t *testing.T) {
 // A suite without controls is an attack on the network itself, whatever mode a file of an older version gives it: it is
 // never called oblivious, and no report speaks of controls.
 func TestNoControl(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.json")
 	for _, mode := range result.ModeNames() {
 		if mode == result.Transfer { // its networks are attacked through other networks
@@ -234,6 +239,7 @@ func TestNoControl(t *testing.T) {
 
 // With several seeds every figure and table says which seeds its numbers belong to.
 func TestOfWhichSeed(t *testing.T) {
+	t.Parallel()
 	f := fixture()
 	for i := range f.Cells {
 		c := &f.Cells[i]
@@ -269,6 +275,7 @@ func TestOfWhichSeed(t *testing.T) {
 
 // A published number for an attacker with other knowledge is no comparison, and the table says so.
 func TestComparisonAttacker(t *testing.T) {
+	t.Parallel()
 	f := compareFixture()
 	f.Suites[0].Published.Mode = "oblivious"
 	f.Suites[0].Published.Source = "config"
@@ -282,6 +289,7 @@ func TestComparisonAttacker(t *testing.T) {
 
 // In a report of two suites, of which one has two modes, each suite shows its own pictures.
 func TestGalleryOfSeveralModes(t *testing.T) {
+	t.Parallel()
 	f := fixture()
 	c := f.Gallery.Cases[0]
 	both := result.Suite{Name: "both", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},

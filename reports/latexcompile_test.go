@@ -56,6 +56,7 @@ func tail(s string) string { return s[max(0, len(s)-3000):] }
 // The tables compile by themselves and inside a paper: the fixture's, those with hostile names and the paper's own. No
 // box of the latter sticks out of a text 6 inches wide, as in JMLR.
 func TestLaTeXCompiles(t *testing.T) {
+	t.Parallel()
 	pdflatex, err := exec.LookPath("pdflatex")
 	if err == nil {
 		err = exec.Command("kpsewhich", "booktabs.sty").Run()
@@ -85,6 +86,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		{"empty", textFiles(t, arranged(&result.File{}, nil))["tables.tex"], "none", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if _, out := compile(t, pdflatex, map[string]string{"main.tex": c.tex}); out > c.most {
 				t.Errorf("by itself, a box is %.1f pt too wide", out)
 			}
@@ -103,6 +105,7 @@ func TestLaTeXCompiles(t *testing.T) {
 
 // If a norm has two strengths, each head says its own; for the usual form see the golden paper.
 func TestPaperForm(t *testing.T) {
+	t.Parallel()
 	s := arranged(fixture(), nil).Suites[1] // one norm in two strengths
 	head := s.AccuracyTable().Head
 	if table, form := paperForm(s, s.AccuracyTable()); form.strengths != "" || table.Head[3] != head[3] {

@@ -109,6 +109,10 @@ func pictures(name string, s chart.Sheet) []file {
 
 // writeFiles renders all files. It writes them only if all are rendered and may all be written.
 func writeFiles(to atomicfile.Output, files []file) error {
+	names := lists.Map(files, func(f file) string { return f.name })
+	if err := to.May(names...); err != nil { // before drawing, which takes seconds
+		return err
+	}
 	contents := make([]bytes.Buffer, len(files))
 	for i, f := range files {
 		if err := f.render(&contents[i]); err != nil {
@@ -120,7 +124,7 @@ func writeFiles(to atomicfile.Output, files []file) error {
 			contents[i].WriteString(text)
 		}
 	}
-	if err := to.Claim(lists.Map(files, func(f file) string { return f.name })...); err != nil {
+	if err := to.Claim(names...); err != nil {
 		return err
 	}
 	if err := atomicfile.In(to.Dir).Make("."); err != nil {

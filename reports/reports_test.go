@@ -146,6 +146,7 @@ func sectionOf(t *testing.T, page, from, to string) string {
 
 // Golden files hold the reports of small and odd runs: whole files, parts of the page, and the texts of figures.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	of := func(f *result.File) page { return arranged(f, nil) }
 	certified, radii := certifiedFile(true)
 	alone, _ := certifiedFile(false)
@@ -190,6 +191,7 @@ func TestGolden(t *testing.T) {
 // Records in another order give the same files. One PNG file of each figure is made again, with
 // SELFHEAL_TEST_LARGE all.
 func TestSameInputSameBytes(t *testing.T) {
+	t.Parallel()
 	first, recs := report(t), records(fixture())
 	slices.Reverse(recs)
 	again, kinds := arranged(fixture(), recs).files(), map[string]bool{}
@@ -214,6 +216,7 @@ func TestSameInputSameBytes(t *testing.T) {
 }
 
 func TestLittleToShow(t *testing.T) {
+	t.Parallel()
 	if err := Write(outputs(t.TempDir()), nil, nil, nil); err == nil {
 		t.Error("no error without a result")
 	}
@@ -237,6 +240,7 @@ func TestLittleToShow(t *testing.T) {
 }
 
 func TestWriteError(t *testing.T) {
+	t.Parallel()
 	blocked := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777))
 	must.Refuse(t, Write(outputs(blocked), &result.File{}, nil, nil), "tables.csv")
@@ -244,6 +248,7 @@ func TestWriteError(t *testing.T) {
 
 // The paper's numbers are a report like a run's, with a radar plot of a network of each data set.
 func TestPublishedPaper(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	must.Do(t, WritePublished(outputs(dir)))
 	files := folder(t, dir)
@@ -259,6 +264,7 @@ func TestPublishedPaper(t *testing.T) {
 
 // A run ends with the numbers that most people want, in words.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	const unbounded = ", which bounds no attacker who knows the control"
 	one := fixture()
 	one.Suites = one.Suites[:1]

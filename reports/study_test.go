@@ -127,6 +127,7 @@ func studyFixture() *result.File {
 // A study's figure has two panels for each study and kind of images, whose lines are the curves, and leaves the places
 // of images that a study lacks.
 func TestStudyFigure(t *testing.T) {
+	t.Parallel()
 	f := studyFixture()
 	all := view.Of(f).Suites[0].Studies
 	drawing := figure.Study("Solver", all...)
@@ -158,6 +159,7 @@ func TestStudyFigure(t *testing.T) {
 
 // An objective is drawn by its difference from the greedy start, and its table says so.
 func TestTracedObjective(t *testing.T) {
+	t.Parallel()
 	v := arranged(fixture(), nil)
 	panel := figure.Traces(v.Suites[0].Suite).Panels[1]
 	if got := panel.Series[0].Y; !slices.Equal(got, []float64{0, -0.5, -0.75, -0.875}) || panel.Box[1] != -0.875 ||
@@ -168,6 +170,7 @@ func TestTracedObjective(t *testing.T) {
 
 // A study's sentences say that a sweep rises, and that the control has the default rate; for others see the goldens.
 func TestStudySentences(t *testing.T) {
+	t.Parallel()
 	s := fixtureStudy("m", false)
 	s.Runs[0].Outcomes[0].Sweeps[1].Objective = new(9.)
 	s.Defaults = s.Solver

@@ -17,6 +17,7 @@ func writeTheory(t *testing.T) map[string]string {
 }
 
 func TestTheoryGolden(t *testing.T) {
+	t.Parallel()
 	files := writeTheory(t)
 	again := writeTheory(t)
 	for name, content := range files {

@@ -54,7 +54,8 @@ func (e effort) String() string {
 // rates are speeds by model, in passes of one image a second; that of "" serves the other models. times, unless nil,
 // has the time of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
-	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[cell.Made]string{}}
+	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{},
+		read: map[readModel]int{}, made: map[cell.Made]string{}}
 	if err := p.Walk(d); err != nil {
 		return "", err
 	}
@@ -93,6 +94,7 @@ type description struct {
 	times *Times
 	text  strings.Builder
 	sets  map[string]imageSet
+	read  map[readModel]int    // classes of the models that were opened, 0 for one that can't be
 	made  map[cell.Made]string // the suite in which images are made first
 	total effort
 	span  *Span // sum over the timed jobs; nil if there are none
@@ -107,6 +109,12 @@ type description struct {
 	attack   string // name of the last corruption
 	listed   string // its line
 	defenses string // its defenses
+}
+
+// readModel is a model and the shape of the images it is opened for.
+type readModel struct {
+	*config.Model
+	shape [3]int
 }
 
 type imageSet struct {
@@ -173,6 +181,10 @@ func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note 
 	if plan.Absent(files, m.Path) {
 		return s.classes, fmt.Sprintf("%s is absent (%d classes as the data set)", m.Path, s.classes)
 	}
+	key := readModel{m, s.shape}
+	if n, ok := d.read[key]; ok {
+		return cmp.Or(n, s.classes), ""
+	}
 	file, err := open.ReadModel(files, m.Path)
 	if err == nil {
 		o := simplify.Options{Layout: m.Layout, Output: m.OutputName}
@@ -180,10 +192,11 @@ func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note 
 			o.Size = func() ([3]int, error) { return s.shape, nil }
 		}
 		if g, err := simplify.Open(file.Data, o); err == nil {
-			return int(g.Outputs[0].Shape.Items()), ""
+			classes = int(g.Outputs[0].Shape.Items())
 		}
 	}
-	return s.classes, ""
+	d.read[key] = classes
+	return cmp.Or(classes, s.classes), ""
 }
 
 func (d *description) endSuite() {

@@ -74,7 +74,10 @@ func TestNoPointOfAFileBeatsABound(t *testing.T) {
 	if testinput.Large() {
 		points, radii = 2000, append(radii, 0.001, 0.01, 0.4)
 	}
-	for _, path := range files {
+	for i, path := range files {
+		if (i/4+i)%2 != 0 && !testinput.Large() { // four forms of each network
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".onnx"), func(t *testing.T) {
 			t.Parallel()
 			g, _ := must.Get2(simplify.Load(path, simplify.Options{}))(t)

@@ -36,11 +36,11 @@ func init() {
 // Later says how to find the runtime if a network's constants need it before it is loaded.
 var Later Options
 
-const (
-	// Constants may take this long to compute, and a second more for every 4 MiB of them: a Loop may be endless.
-	longest = 4 * time.Second
-	idle    = 10 * time.Second // the process ends after this time without a question
-)
+// ConstantsWithin is the time that constants may take to compute, apart from a second for every 4 MiB of them: a Loop
+// may be endless. A test of that shortens it.
+var ConstantsWithin = 4 * time.Second
+
+const idle = 10 * time.Second // the process ends after this time without a question
 
 type question struct {
 	Model   []byte
@@ -74,7 +74,7 @@ func evaluate(model []byte, outputs []string, memory int64) ([]onnx.Raw, error) 
 		}
 	}
 	c.rest.Stop()
-	watch := time.AfterFunc(longest+time.Duration(len(model)>>22)*time.Second, func() { c.kill() })
+	watch := time.AfterFunc(ConstantsWithin+time.Duration(len(model)>>22)*time.Second, func() { c.kill() })
 	defer watch.Stop()
 	a, err := put(question{model, outputs, memory})
 	switch {

@@ -39,8 +39,9 @@ const (
 	points           = 2          // at which the slope is taken between the ends
 )
 
-// like lists large networks, each with another one that has the same blocks; both exporters are also tried on RN-18.
-var like = map[string]string{"rn-34": "rn-18", "wrn-28-8-dynamo": "wrn-28-8"}
+// like lists large networks, each with a smaller one that has the same blocks; both exporters are also tried on RN-18.
+var like = map[string]string{"rn-34": "rn-18", "wrn-28-8-dynamo": "wrn-28-8",
+	"efficientnet-b1": "efficientnet-b0", "efficientnet-b2": "efficientnet-b0"}
 
 // Each skeleton opens, splits into segments that compose to it, differentiates
 // to the gradient that differences show, and runs.

@@ -112,12 +112,12 @@ func swap[T any](try func(), place *T, values ...T) {
 	*place = old
 }
 
-// fourth returns each fourth of some values, at each turn from another one on; SELFHEAL_TEST_LARGE takes all.
-func fourth[T any](turn *int, of []T) (some []T) {
+// eighth returns each eighth of some values, at each turn from another one on; SELFHEAL_TEST_LARGE takes all.
+func eighth[T any](turn *int, of []T) (some []T) {
 	if testinput.Large() {
 		return of
 	}
-	for i := *turn % 4; i < len(of); i += 4 {
+	for i := *turn % 8; i < len(of); i += 8 {
 		some = append(some, of[i])
 	}
 	*turn++
@@ -125,7 +125,7 @@ func fourth[T any](turn *int, of []T) (some []T) {
 }
 
 // Every integer of every model is replaced by hostile ones, every input dropped, every output blanked, every operator
-// exchanged. A place takes each fourth hostile integer and operator, the next place the others in turn; with
+// exchanged. A place takes each eighth hostile integer and operator, the next place the others in turn; with
 // SELFHEAL_TEST_LARGE it takes them all.
 func TestHostileIntegers(t *testing.T) {
 	tried, accepted := 0, 0
@@ -149,13 +149,13 @@ func TestHostileIntegers(t *testing.T) {
 		}
 		each := func(v []int64) {
 			for i := range v {
-				swap(try, &v[i], fourth(&integers, hostile)...)
+				swap(try, &v[i], eighth(&integers, hostile)...)
 			}
 		}
 		for _, in := range m.Graph.Input {
 			for _, d := range in.GetType().GetTensorType().GetShape().GetDim() {
 				old := d.Value
-				for _, h := range fourth(&integers, hostile) {
+				for _, h := range eighth(&integers, hostile) {
 					d.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: h}
 					try()
 				}
@@ -166,7 +166,7 @@ func TestHostileIntegers(t *testing.T) {
 			each(c.Dims)
 			if c.GetDataType() == 7 && len(c.RawData) <= 64 {
 				for i := 0; i < len(c.RawData); i += 8 {
-					for _, h := range fourth(&integers, hostile) {
+					for _, h := range eighth(&integers, hostile) {
 						changed := binary.LittleEndian.AppendUint64(slices.Clone(c.RawData[:i]), uint64(h))
 						swap(try, &c.RawData, append(changed, c.RawData[i+8:]...))
 					}
@@ -177,7 +177,7 @@ func TestHostileIntegers(t *testing.T) {
 			for _, a := range n.Attribute {
 				each(a.Ints)
 				if a.I != nil {
-					for _, h := range fourth(&integers, hostile) {
+					for _, h := range eighth(&integers, hostile) {
 						swap(try, &a.I, &h)
 					}
 				}
@@ -192,7 +192,7 @@ func TestHostileIntegers(t *testing.T) {
 			for i := range n.Output {
 				swap(try, &n.Output[i], "")
 			}
-			for _, other := range fourth(&operators, []string{"Identity", "Shape", "Reshape", "Concat", "Dropout",
+			for _, other := range eighth(&operators, []string{"Identity", "Shape", "Reshape", "Concat", "Dropout",
 				"Split", "Cast", "Constant", "Gather", "Softmax", "Conv", "ReduceSum", "Resize", "Slice", "TopK",
 				"MaxPool", "Clip"}) {
 				swap(try, &n.OpType, &other)
