@@ -201,7 +201,7 @@ func (w *world) Open(name string) (fs.File, error) {
 // volatile matches differences between two equal calls: times, and the command.
 var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+[ \x{a0}\x{202f}]?(ms|µs|s)\b|` +
 	`"(seconds|created|finished|time|duration|pid)": ?[^,\n}]*|` +
-	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|/tmp/\S*| time="[\d.]+"`)
+	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|(/tmp|/dev/shm)/\S*| time="[\d.]+"`)
 
 // call runs the program in a folder with the files that a line names, and returns all that it did.
 func (w *world) call(t *testing.T, args []string) string {

@@ -39,7 +39,9 @@ func Start(t *testing.T) context.Context {
 		t.Skip("no chromium or google-chrome in PATH; SELFHEAL_BROWSER=required makes this a failure")
 	}
 	// The sandbox does not work as root nor in many containers, and the pages are our own.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(names[i]), chromedp.NoSandbox)
+	// It leaves files in its folder.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(names[i]), chromedp.NoSandbox,
+		chromedp.Env("TMPDIR="+t.TempDir()))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
