@@ -250,7 +250,10 @@ func (t *Trainer) Embedding(ctx context.Context) (*onnx.Graph, error) {
 	at.values, at.average = t.average, nil
 	at.sum = lists.Map(t.sum, func(s []float64) []float64 { return make([]float64, len(s)) })
 	statistics, err := examiner{&at}.settled(ctx)
-	return t.withValues(t.average, statistics), err
+	if err != nil {
+		return nil, err
+	}
+	return t.withValues(t.average, statistics), nil
 }
 
 // settled returns the statistics of normalisations at the present weights: means over the images of the last steps.

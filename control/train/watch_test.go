@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -16,7 +17,7 @@ func TestWatch(t *testing.T) {
 	data, held := shapes10(t, 64).Split(32, 1)
 	s := Settings{Epochs: 3, Batch: 16, Weight: 0.1, Optimizer: Adam, LearningRate: 0.001, Average: 0.9,
 		Objective: Adversarial, Norm: attacks.Linf, Epsilon: 0.03, Steps: 1, StepSize: 0.04}
-	tr := trainer(t, small(t, "conv2-ae", n, 2), []Network{n}, data, s)
+	tr := trainer(t, small(t, "unet", n, 2), []Network{n}, data, s)
 	epoch := func() {
 		t.Helper()
 		for done := tr.Done(); tr.Done() < done+tr.PerEpoch(); {
@@ -30,6 +31,11 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	epoch()
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tr.Watch(stopped, held); err == nil || !tr.Due() {
+		t.Errorf("a stopped judgement: %v", err)
+	}
 	if first := must.Get(tr.Watch(t.Context(), held))(t); first.Back || first.Epoch != 1 || first.Images != 32 {
 		t.Errorf("%+v", first)
 	}
@@ -38,7 +44,7 @@ func TestWatch(t *testing.T) {
 	epoch()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	must.Do(t, tr.Save(path, nil))
-	tr = trainer(t, small(t, "conv2-ae", n, 2), []Network{n}, data, s)
+	tr = trainer(t, small(t, "unet", n, 2), []Network{n}, data, s)
 	must.Do(t, tr.Restore(must.Get(ReadCheckpoint(path))(t)))
 	if !tr.Due() {
 		t.Error("the epoch is not judged after the training was continued")

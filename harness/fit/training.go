@@ -152,7 +152,7 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 		if t.Due() && len(j.held.Labels) > 0 {
 			epoch, err := t.Watch(ctx, j.held)
 			if err != nil {
-				return err
+				return errors.Join(j.stopped(ctx, w, p), err)
 			}
 			p.Report(progress.EpochJudged{At: of.At, Epoch: epoch.Epoch, Images: epoch.Images, Clean: epoch.Clean,
 				Attacked: epoch.Through, Back: epoch.Back})
@@ -161,15 +161,9 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 			return nil
 		}
 		loss, err := t.Step(ctx)
-		if err != nil && ctx.Err() != nil && t.Done() > 0 {
-			show.Stop()
-			if serr := w.save(t, j.id); serr != nil {
-				return errors.Join(serr, err)
-			}
-			p.Report(progress.TrainingStopped{StepID: progress.StepID{Step: t.Done(), Of: t.Steps()}})
-		}
 		if err != nil {
-			return err
+			show.Stop()
+			return errors.Join(j.stopped(ctx, w, p), err)
 		}
 		show.Step(loss)
 		if j.restarts {
@@ -187,6 +181,19 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 			next = time.Now().Add(pause(time.Since(start)))
 		}
 	}
+}
+
+// stopped keeps what a training that a signal has stopped has made, and says so.
+func (j *training) stopped(ctx context.Context, w *trainingFolder, p *progress.Progress) error {
+	t := j.trainer
+	if ctx.Err() == nil || t.Done() == 0 {
+		return nil
+	}
+	err := w.save(t, j.id)
+	if err == nil {
+		p.Report(progress.TrainingStopped{StepID: progress.StepID{Step: t.Done(), Of: t.Steps()}})
+	}
+	return err
 }
 
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
