@@ -38,7 +38,7 @@ func (t *Trainer) state() State {
 
 // restore continues from a state, which it takes over.
 func (t *Trainer) restore(s State) {
-	t.values, t.average, t.running = s.Values, s.Average, s.Statistics
+	t.values, t.average, t.running, t.settled = s.Values, s.Average, s.Statistics, nil
 	t.optimizer.State, t.history = s.Optimizer, s.History
 }
 

@@ -52,25 +52,18 @@ type Judged struct {
 	// Oblivious is with it, on the images that PGD makes on the networks alone; Through where PGD knows it and goes
 	// through both. See [Settings.judging].
 	Oblivious, Through float64
-	Noisy              float64 // with it, under the noise of objective gaussian
-}
-
-// Trained returns the accuracy under what the objective trains for.
-func (j Judged) Trained(o Objective) float64 {
-	switch {
-	case o == Gaussian:
-		return j.Noisy
-	case o.searched():
-		return j.Through
-	}
-	return j.Clean
+	// Trained is with it, on images that the objective perturbs as in training; Clean for objective clean.
+	Trained float64
 }
 
 // Score is how much a control with the embedding is worth: the mean of the accuracies on clean images and on attacked
 // ones, by the attack that the objective trains for, or else by an oblivious one.
 func (j Judged) Score(o Objective) float64 {
-	if o.perturbed() {
-		return (j.Clean + j.Trained(o)) / 2
+	switch {
+	case o.searched():
+		return (j.Clean + j.Through) / 2
+	case o == Gaussian:
+		return (j.Clean + j.Trained) / 2
 	}
 	return (j.Clean + j.Oblivious) / 2
 }
@@ -78,10 +71,10 @@ func (j Judged) Score(o Objective) float64 {
 // JudgedKeys are the keys of an embedding's metadata that hold how it was judged: how many images, and accuracies as
 // fractions.
 var JudgedKeys = []string{"held_out", "held_out_alone", "held_out_accuracy", "held_out_oblivious", "held_out_through",
-	"held_out_noisy"}
+	"held_out_trained"}
 
 func (j *Judged) accuracies() []*float64 {
-	return []*float64{&j.Alone, &j.Clean, &j.Oblivious, &j.Through, &j.Noisy}
+	return []*float64{&j.Alone, &j.Clean, &j.Oblivious, &j.Through, &j.Trained}
 }
 
 // Meta returns metadata that [ReadJudged] reads; none if no images were held back.
@@ -96,8 +89,8 @@ func (j Judged) Meta() map[string]string {
 	return meta
 }
 
-// ReadJudged returns how an embedding was judged; ok is false if its metadata do not tell. Files of earlier versions
-// know no attacks.
+// ReadJudged returns how an embedding was judged; ok is false if its metadata do not tell. Files of earlier versions know
+// clean images alone.
 func ReadJudged(meta map[string]string) (j Judged, ok bool) {
 	var err error
 	j.Images, err = strconv.Atoi(meta[JudgedKeys[0]])
@@ -107,6 +100,9 @@ func ReadJudged(meta map[string]string) (j Judged, ok bool) {
 			*v, bad = strconv.ParseFloat(text, 64)
 			err = cmp.Or(err, bad)
 		}
+	}
+	if meta["held_out_trained"] == "" {
+		j.Trained = j.Clean
 	}
 	return j, err == nil && j.Images > 0
 }
@@ -118,8 +114,8 @@ func (j Judged) String() string {
 		text += fmt.Sprintf("; after PGD that knows the network alone %.1f %%, through it %.1f %%", 100*j.Oblivious,
 			100*j.Through)
 	}
-	if j.Noisy > 0 {
-		text += fmt.Sprintf("; under noise %.1f %%", 100*j.Noisy)
+	if j.Trained != j.Clean {
+		text += fmt.Sprintf("; perturbed as in training %.1f %%", 100*j.Trained)
 	}
 	return text
 }
@@ -136,11 +132,11 @@ func (s Settings) judging() search {
 }
 
 // Judge asks the networks, with the embedding as it was written and alone, about images that were held back. Unless
-// attacked is set it leaves Alone and Oblivious out.
+// attacked is set it leaves Alone, Oblivious and, of a perturbed objective, Trained out.
 func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data, attacked bool) (j Judged, err error) {
 	j.Images = len(held.Labels)
-	clean, noisy := asked(t, held), asked(t, held)
-	noisy.settings.Objective = t.settings.Objective
+	clean, perturbed := asked(t, held), asked(t, held)
+	perturbed.settings.Objective = t.settings.Objective
 	once, search := whole(held), t.settings.judging()
 	for _, f := range t.networks {
 		for _, one := range []struct {
@@ -149,7 +145,9 @@ func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data, attacked 
 			count func() (int, error)
 		}{
 			{&j.Clean, true, func() (int, error) { return clean.right(ctx, f, e, once) }},
-			{&j.Noisy, t.settings.Objective == Gaussian, func() (int, error) { return noisy.right(ctx, f, e, once) }},
+			{&j.Trained, attacked && t.settings.Objective.perturbed(), func() (int, error) {
+				return perturbed.right(ctx, f, e, once)
+			}},
 			{&j.Through, attacked || t.settings.Objective.searched(), func() (int, error) {
 				return clean.withstands(ctx, search, f, e, e)
 			}},
@@ -166,6 +164,9 @@ func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data, attacked 
 			*one.to += float64(right) / float64(j.Images*len(t.networks))
 		}
 	}
+	if !t.settings.Objective.perturbed() {
+		j.Trained = j.Clean
+	}
 	return j, nil
 }
 
@@ -179,23 +180,23 @@ func asked(t *Trainer, data Data) examiner {
 	return examiner{&at}
 }
 
+func all(data Data) []int {
+	list := make([]int, len(data.Labels))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
 // whole is a step that takes all images, after all others.
 func whole(data Data) iter.Seq2[int, []int] {
-	all := make([]int, len(data.Labels))
-	for i := range all {
-		all[i] = i
-	}
-	return func(yield func(step int, images []int) bool) { yield(math.MaxInt32, all) }
+	return func(yield func(step int, images []int) bool) { yield(math.MaxInt32, all(data)) }
 }
 
 // right counts the images of steps that a network classifies correctly, with an embedding or, if that is nil, alone.
 func (t examiner) right(ctx context.Context, f *frozen, e *onnx.Graph, steps iter.Seq2[int, []int]) (right int,
 	err error) {
-	g, err := f.with(e)
-	if err != nil {
-		return 0, err
-	}
-	session, err := ort.OpenGraph(g)
+	session, err := f.session(e, false)
 	if err != nil {
 		return 0, err
 	}
@@ -216,44 +217,38 @@ func (t examiner) right(ctx context.Context, f *frozen, e *onnx.Graph, steps ite
 	return right, nil
 }
 
-// with returns the network with an embedding or, if that is nil, alone.
-func (n Network) with(e *onnx.Graph) (*onnx.Graph, error) {
+// session opens the network with an embedding or, if that is nil, alone: its logits or, if attacked is set, an attack's
+// step on its cross-entropy ([grad.Loss]).
+func (n Network) session(e *onnx.Graph, attacked bool) (*ort.Session, error) {
 	parts := []part{{"before/", n.Before}, {"E/", e}, {"after/", n.After}}
 	if e == nil {
 		parts = slices.Delete(parts, 1, 2)
 	}
-	return composed("check", "logits", n.image(), parts...)
+	g, err := composed("check", "logits", n.image(), parts...)
+	if err == nil && attacked {
+		g, err = grad.Loss(g, "ce")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ort.OpenGraph(g)
 }
 
 // withstands counts the images that a network with an embedding classifies correctly after PGD has changed them. PGD
 // knows the network with the embedding known or, if that is nil, alone.
 func (t examiner) withstands(ctx context.Context, by search, f *frozen, known, e *onnx.Graph) (right int,
 	err error) {
-	attacked, err := f.with(known)
-	if err != nil {
-		return 0, err
-	}
-	if attacked, err = grad.Loss(attacked, "ce"); err != nil {
-		return 0, err
-	}
-	asked, err := f.with(e)
-	if err != nil {
-		return 0, err
-	}
-	attack, err := ort.OpenGraph(attacked)
+	attack, err := f.session(known, true)
 	if err != nil {
 		return 0, err
 	}
 	defer attack.Close()
-	judge, err := ort.OpenGraph(asked)
+	judge, err := f.session(e, false)
 	if err != nil {
 		return 0, err
 	}
 	defer judge.Close()
-	var shards [][]int
-	for _, images := range whole(t.data) {
-		shards = slices.Collect(slices.Chunk(images, shard))
-	}
+	shards := slices.Collect(slices.Chunk(all(t.data), shard))
 	err = ort.InOrder(ctx, t.settings.Workers, len(shards), func(k int) ([]ort.Tensor, error) {
 		x, label, err := t.data.batch(shards[k], f.classes(), t.data.Pixels)
 		if err != nil {

@@ -47,6 +47,7 @@ type Trainer struct {
 	parameters []string
 	values     [][]float32 // of the parameters
 	average    [][]float32 // of the values over the steps; nil if there is none
+	settled    [][]float32 // statistics at the average; nil until they are asked for after a step
 	statistics []string    // means and variances of normalisations that learn, by node
 	running    [][]float32 // their running averages
 	networks   []*frozen
@@ -246,18 +247,20 @@ func (t *Trainer) Embedding(ctx context.Context) (*onnx.Graph, error) {
 	if t.average == nil {
 		return t.withValues(t.values, t.running), nil
 	}
-	at := *t
-	at.values, at.average = t.average, nil
-	at.sum = lists.Map(t.sum, func(s []float64) []float64 { return make([]float64, len(s)) })
-	statistics, err := examiner{&at}.settled(ctx)
-	if err != nil {
-		return nil, err
+	if t.settled == nil {
+		at := *t
+		at.values, at.average = t.average, nil
+		at.sum = lists.Map(t.sum, func(s []float64) []float64 { return make([]float64, len(s)) })
+		var err error
+		if t.settled, err = (examiner{&at}).settle(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return t.withValues(t.average, statistics), nil
+	return t.withValues(t.average, t.settled), nil
 }
 
-// settled returns the statistics of normalisations at the present weights: means over the images of the last steps.
-func (t examiner) settled(ctx context.Context) ([][]float32, error) {
+// settle returns the statistics of normalisations at the present weights: means over the images of the last steps.
+func (t examiner) settle(ctx context.Context) ([][]float32, error) {
 	settled, total := lists.Map(t.running, func(r []float32) []float64 { return make([]float64, len(r)) }), 0
 	for k := len(t.history) - 1; k >= 0 && total < settlingImages && len(settled) > 0; k-- {
 		images := t.images(k)
@@ -331,6 +334,7 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l.Rate = t.settings.LearningRate * factor
 	t.optimizer.update(t.values, t.sum[:len(t.values)], factor)
 	t.follow(l.Step + 1)
+	t.settled = nil
 	for i, mean := range t.sum[len(t.values):] {
 		for j, v := range mean {
 			t.running[i][j] += momentum * (float32(v) - t.running[i][j])

@@ -103,10 +103,12 @@ func (t *Training) augment() object {
 
 // checkWeights checks that a weight that falls, by equal factors, falls to one above 0.
 func (t *Training) checkWeights(d *decoder, n *node, where string) {
-	for key, v := range map[string]float64{"weight_start": t.WeightStart, "objective.weight_end": t.WeightEnd} {
-		if v > 0 && t.Weight == 0 {
-			d.fail(n.pos, "%s.%s goes with a weight above 0", where, key)
-		}
+	switch {
+	case t.Weight > 0:
+	case t.WeightStart > 0:
+		d.fail(n.pos, "%s.weight_start goes with a weight above 0", where)
+	case t.WeightEnd > 0:
+		d.fail(n.pos, "%s.objective.weight_end goes with a weight above 0", where)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestTargetFiles(t *testing.T) {
 			t.Errorf("%s: targets %d, %d, %d, want 0, 1, 9", name, d.Target(0), d.Target(1), d.Target(2))
 		}
 		if d.Images().Checksums == plain.Images().Checksums {
-			t.Errorf("%s: the images are those without targets", name)
+			t.Errorf("%s: the checksums leave the targets out", name)
 		}
 		hashes[d.SHA256()], digest = true, d.Digest()
 	}

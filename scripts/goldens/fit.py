@@ -131,8 +131,8 @@ def images():
 def descend(embedding, order, run, objective, share=lambda progress: 1, after=lambda step: None):
     """Train by `run`'s optimiser; the losses of every step.
 
-    objective(number of the epoch, chosen images) gives what is minimised, the cross-entropy and ||E(x) - x||^2;
-    share(progress) is that of the rate after a share of all steps; after(number of steps) follows each of them.
+    objective(number of the epoch, chosen images) gives what is minimised, the cross-entropy and ||E(x) - x||^2.
+    share(progress) is the factor of the rate when that fraction of all steps is done. after(n) is called after step n.
     """
     follow, step = optimizer(run, embedding.parameters()), 0
     found = {"cross_entropy": [], "reconstruction": []}
@@ -179,6 +179,15 @@ def export_trained(embedding, name, example=None, mode=torch.onnx.TrainingMode.P
         dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
 
 
+def begun():
+    """The order of training.json, the embedding with the weights of conv_ae.onnx, and the classifier."""
+    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
+    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    return json.loads((OUT / "training.json").read_text())["order"], embedding, classifier
+
+
 def noise(epoch, image, sigma):
     """Numbers of mean 0 and variance sigma^2 that the test makes too."""
     places = np.arange(3072, dtype=np.float64)
@@ -188,11 +197,7 @@ def noise(epoch, image, sigma):
 
 def gaussian(loss, sigma=0.25):
     """The losses of every step of objective gaussian, by Adam."""
-    golden = json.loads((OUT / "training.json").read_text())
-    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
-    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
-    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
-    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    order, embedding, classifier = begun()
     pixels, labels = images()
 
     def objective(number, chosen):
@@ -204,7 +209,7 @@ def gaussian(loss, sigma=0.25):
         reconstruction = squares(e, x).sum(dim=1).mean()
         return WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0), cross_entropy, reconstruction
 
-    return {**RUNS[0], "loss": loss, "sigma": sigma, **descend(embedding, golden["order"], RUNS[0], objective)}
+    return {**RUNS[0], "loss": loss, "sigma": sigma, **descend(embedding, order, RUNS[0], objective)}
 
 
 # Settings of adversarial trainings as train.Settings has them.
@@ -248,11 +253,7 @@ def stepped(x, d, gradient, norm, length, epsilon):
 
 def adversarial(settings):
     """The losses of every step of objective adversarial, by Adam, and the average of the last bias after half of them."""
-    golden = json.loads((OUT / "training.json").read_text())
-    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
-    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
-    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
-    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    order, embedding, classifier = begun()
     pixels, labels = images()
     run, every = {**RUNS[0], "weight": WEIGHT, **settings}, IMAGES // BATCH
     average, steps, half = copy.deepcopy(embedding), 0, []
@@ -307,7 +308,7 @@ def adversarial(settings):
         if done == EPOCHS * every // 2:
             half.extend(average.layers[-2].bias.tolist())
 
-    losses = descend(embedding, golden["order"], run, objective, share, after)
+    losses = descend(embedding, order, run, objective, share, after)
     return {"settings": run, **losses, "average": half}
 
 

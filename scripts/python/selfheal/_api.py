@@ -259,8 +259,10 @@ def one(
             paths[f"{inputs}{os.sep}"] = ""
             attack = next(iter(config["attacks"].values()))
             targets = None
-            if not isinstance(attack.get("target", 0), (int, str)):
-                targets, attack["target"] = attack["target"], "file"
+            if isinstance(target := attack.get("target", 0), np.integer):
+                attack["target"] = int(target)
+            elif not isinstance(target, (int, str)):
+                targets, attack["target"] = target, "file"
             data, images = _arrays.write(inputs, x, y, classes, resize, crop, targets)
             files = None if images is not None else _arrays.files(x)
             settings = dict(config.pop("model", {}))
