@@ -89,8 +89,8 @@ func (j Judged) Meta() map[string]string {
 	return meta
 }
 
-// ReadJudged returns how an embedding was judged; ok is false if its metadata do not tell. Files of earlier versions know
-// clean images alone.
+// ReadJudged returns how an embedding was judged; ok is false if its metadata do not tell. Files of earlier versions
+// know clean images alone.
 func ReadJudged(meta map[string]string) (j Judged, ok bool) {
 	var err error
 	j.Images, err = strconv.Atoi(meta[JudgedKeys[0]])
