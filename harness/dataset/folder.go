@@ -22,13 +22,19 @@ type folder struct {
 	byClass map[string]int // labels by class name
 	grey    bool           // images have one channel
 
-	left      int      // number of files and folders that are not images; hidden ones do not count
+	left      int      // number of files and folders that are not images; hidden ones and notes do not count
 	leftNames []string // of the first of them
 }
 
-// leave counts a file or folder that is not an image.
+// noteExtensions are of files that hold no image, such as lists of labels and licences.
+var noteExtensions = []string{".csv", ".html", ".json", ".jsonl", ".log", ".md", ".tsv", ".txt", ".xml", ".yml"}
+
+// leave counts a file or folder that is not an image, but may hold one.
 func (f *folder) leave(name string) {
 	const most = 10 // most names that are kept
+	if slices.Contains(noteExtensions, strings.ToLower(path.Ext(name))) {
+		return
+	}
 	if f.left++; len(f.leftNames) < most {
 		f.leftNames = append(f.leftNames, shorten(name))
 	}

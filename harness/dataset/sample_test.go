@@ -166,16 +166,16 @@ func TestDroppedClasses(t *testing.T) {
 	}
 }
 
-// Files in a folder that are not images are counted and named, except hidden ones.
+// Files in a folder that are not images are counted and named, except hidden ones and notes.
 func TestLeftOutFiles(t *testing.T) {
-	fsys := fstest.MapFS{"set/a/1.png": {Data: pngFile(t, picture(1))}, "set/notes.txt": {}, "set/.hidden": {},
-		"set/a/.DS_Store": {}, "set/a/inner/2.png": {}, "set/a/3.tiff": {}}
+	fsys := fstest.MapFS{"set/a/1.png": {Data: pngFile(t, picture(1))}, "set/notes.txt": {}, "set/more": {},
+		"set/.hidden": {}, "set/a/labels.CSV": {}, "set/a/.DS_Store": {}, "set/a/inner/2.png": {}, "set/a/3.tiff": {}}
 	for i := range 10 {
 		fsys[fmt.Sprintf("set/b/%d.gif", i)] = &fstest.MapFile{}
 	}
 	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
 	left := d.LeftOut()
-	if want := []string{"notes.txt", "a/3.tiff", "a/inner", "b/0.gif"}; left.Files != 13 || len(left.Names) != 10 ||
+	if want := []string{"more", "a/3.tiff", "a/inner", "b/0.gif"}; left.Files != 13 || len(left.Names) != 10 ||
 		!slices.Equal(left.Names[:4], want) {
 		t.Errorf("%+v", left)
 	}

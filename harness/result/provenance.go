@@ -53,7 +53,7 @@ type Sample struct {
 type LeftOut struct {
 	// classes that the limit leaves without images although it is large enough for some
 	Classes int      `json:"classes,omitempty"`
-	Files   int      `json:"files,omitempty"` // files of a folder that are not images
+	Files   int      `json:"files,omitempty"` // files of a folder that are not images, without notes (.txt, .csv, …)
 	Names   []string `json:"names,omitempty"` // names of the first of them
 	// Unreadable is the number of image files that are missing, such as broken links, or damaged; Reasons are of the
 	// first.

@@ -70,11 +70,12 @@ var (
 		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
-		"It is the file's; attacks that look among the levels may find a lower one.",
+		"It is the file's, and may be too high by as many images.",
 		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the "+
-			"file about the nearest levels that lie within epsilon. On this fraction of the images the opened form of "+
-			"the network, which takes any pixels, has another verdict at those between.",
-		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
+			"file about the nearest levels that lie within epsilon. On this fraction of the images the pixels between "+
+			"break the opened form of the network, which takes any pixels, and the nearest levels do not break the "+
+			"file.",
+		"Set `pixels: 8bit` (`--pixels 8bit`): attacks then look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
 		"It is too high: gradients vanish.",
 		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
@@ -113,13 +114,12 @@ var (
 		"Name the model's classes in the order of its outputs, by `datasets.NAME.classes`: a folder's images then "+
 			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
-		"It is as low as the judge confirms; a few such images change nothing.",
+		"It may be too high by as many images.",
 		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
 			"correctly; so it did with the image that the attack found when it asked the file too. The image counts "+
-			"as not broken. Many mean that the model's answers are not repeatable: attack and judge speak of "+
-			"different networks.",
-		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
-			"with the network.")
+			"as not broken. More than one such image, and more than 0.2 % of all, mean that the model's answers are "+
+			"not repeatable: attack and judge speak of different networks.",
+		"See `randomized`; then let `selfheal doctor MODEL` compare the gradient's program with the network.")
 	WarnJudgedApart = warning("judged-apart",
 		"It may be off by as many images either way.",
 		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns "+
@@ -205,18 +205,14 @@ var (
 		"It is of fewer images than the folder has files.",
 		"A folder of images holds files that are no PNG, JPEG or WebP, folders in a class's folder, or files beside "+
 			"the classes' folders. They are not read. `datasets.NAME.left_out` in results.json counts them and names "+
-			"the first.",
-		"Nothing, if they are notes or lists. Convert images of other kinds, and bring those in deeper folders up to "+
-			"their class's.")
+			"the first. Hidden files and notes (.txt, .csv, .json, .md and such) do not count.",
+		"Convert images of other kinds, and bring those in deeper folders up to their class's.")
 	WarnImagesChanged = warning("images-changed",
-		"It is of fewer images, or of clipped ones.",
-		"Some of a data set's images are not there as their files have them. Either files can't be read: a link "+
-			"leads nowhere, a file is damaged, empty, no image of its kind, or a grey one of 16 bits. They are left "+
-			"out; the ids of the others stay what they are, and `datasets.NAME.left_out` in results.json counts them "+
-			"and gives reasons for the first. Or values of float images lie outside [0,1] by at most 1e-5, as "+
-			"normalising in float32 and undoing it leaves them. They are clipped and counted.",
-		"Mend or remove the files that are named. Clipped values need nothing: the numbers equal those for the same "+
-			"images clipped by hand.")
+		"It is of fewer images.",
+		"Files of a data set can't be read: a link leads nowhere, a file is damaged, empty, no image of its kind, or "+
+			"a grey one of 16 bits. They are left out; the ids of the others stay what they are, and "+
+			"`datasets.NAME.left_out` in results.json counts them and gives reasons for the first.",
+		"Mend or remove the files that are named.")
 	WarnPreprocessing = warning("preprocessing",
 		"It is most likely of wrong inputs: too low on clean images, and attacked ones say little.",
 		"The network is right on more clean images when it takes them in another usual way than the one given: "+

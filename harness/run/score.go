@@ -434,7 +434,7 @@ func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
 		list = append(list, result.WarnFilesLeftOut.New("data set %s: what is no image was left out, %d in number: %s",
 			name, n, names))
 	}
-	if changed := left.Changed(); changed != "" {
+	if changed := left.Changed(); left.Unreadable > 0 {
 		list = append(list, result.WarnImagesChanged.New("data set %s: %s", name, changed))
 	}
 	return list
@@ -459,15 +459,15 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	odd := lists.Count(v, func(v judge.Verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
-	rounds := lists.Count(v, func(v judge.Verdict) bool { return v.Rounds })
-	warn(rounds > 0, result.WarnRounded, "%s takes uint8, and the verdicts are those at the nearest levels: on %s its "+
-		"opened form is right instead of wrong, or wrong instead of right, at an attack's pixels between them", who,
+	rounds := lists.Count(v, func(v judge.Verdict) bool { return v.Rounds && v.Right })
+	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s an attack's pixels between the levels break its "+
+		"opened form, and the nearest levels do not break the file; pixels 8bit looks among the levels", who,
 		share(rounds, len(v)))
 	if made := s.made; s.own() {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
 		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })
-		warn(made.refuted > 0, result.WarnClaimRefuted,
+		warn(notable(made.refuted, len(v)), result.WarnClaimRefuted,
 			"an attack claimed %d successes that the judge did not see again", made.refuted)
 		healed := 0
 		for i, a := range made.each {
@@ -508,9 +508,9 @@ func share(n, of int) string {
 	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
-// squareMargin is the fraction of images above which Square's success is more than noise, as in the reference
-// AutoAttack.
-const squareMargin = 0.002
+// notable reports whether a number of images is more than noise: above 1, and above 0.2 % of all, as the reference
+// AutoAttack judges Square's successes.
+func notable(n, of int) bool { return n > 1 && float64(n) > 0.002*float64(of) }
 
 // squareWins lists how many images each Square after a gradient attack broke, if that is more than noise.
 func squareWins(steps []result.Step, n int) []int {
@@ -519,8 +519,7 @@ func squareWins(steps []result.Step, n int) []int {
 		if s.Attack != "square" || i == 0 {
 			continue
 		}
-		drop := steps[i-1].Robust - s.Robust
-		if broke := int(drop*float64(n) + 0.5); broke > 1 && drop > squareMargin {
+		if broke := int((steps[i-1].Robust-s.Robust)*float64(n) + 0.5); notable(broke, n) {
 			wins = append(wins, broke)
 		}
 	}

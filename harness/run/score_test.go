@@ -53,7 +53,10 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnNotFiniteGradient.ID, saw(gradientFaults{Asked: true, NotFinite: true}), some, right(30)},
 		{result.WarnZeroGradient.ID,
 			saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
-		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
+		{result.WarnClaimRefuted.ID, crafted{refuted: 2}, some, right(30)},
+		{"", crafted{refuted: 1}, some, right(30)},
+		{result.WarnRounded.ID, crafted{}, some, append(right(29), judge.Verdict{Right: true, Rounds: true})},
+		{"", crafted{}, some, append(right(29), judge.Verdict{Rounds: true})}, // the file's answer is the lower one
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},
 		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
@@ -105,8 +108,8 @@ func TestLeftOut(t *testing.T) {
 		{nil, ""}, {&result.LeftOut{}, ""},
 		{&result.LeftOut{Classes: 1}, "classes-left-out"},
 		{&result.LeftOut{Files: 1, Names: []string{"a"}}, "files-left-out"},
-		{&result.LeftOut{Clipped: 1}, "images-changed"},
-		{&result.LeftOut{Classes: 3, Files: 2, Names: []string{"a"}, Clipped: 2},
+		{&result.LeftOut{Clipped: 1}, ""},
+		{&result.LeftOut{Classes: 3, Files: 2, Names: []string{"a"}, Unreadable: 2},
 			"classes-left-out files-left-out images-changed"},
 	} {
 		var ids []string

@@ -26,7 +26,7 @@ func imageFolder(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
 	photographs(t, filepath.Join(dir, "val"), n)
-	put(t, filepath.Join(dir, "val", "0", "list.txt"), []byte("notes"))
+	put(t, filepath.Join(dir, "val", "0", "more.gif"), []byte("notes"))
 	return dir
 }
 
@@ -73,10 +73,10 @@ func TestImageFolders(t *testing.T) {
 	if want := (result.Sample{N: 10, PerClass: true}); d.Sample == nil || *d.Sample != want {
 		t.Errorf("sample %v, want %v", d.Sample, want)
 	}
-	if d.LeftOut == nil || d.LeftOut.Files != 1 || !slices.Equal(d.LeftOut.Names, []string{"0/list.txt"}) {
+	if d.LeftOut == nil || d.LeftOut.Files != 1 || !slices.Equal(d.LeftOut.Names, []string{"0/more.gif"}) {
 		t.Errorf("left out are %+v", d.LeftOut)
 	}
-	must.Have(t, fmt.Sprint(file.Cells[0].Warnings), "files-left-out", "0/list.txt")
+	must.Have(t, fmt.Sprint(file.Cells[0].Warnings), "files-left-out", "0/more.gif")
 	must.Have(t, read(t, filepath.Join(out, "tables.md")), "files-left-out")
 
 	// Images of other sizes are resized and cropped as a config's transform does it.
