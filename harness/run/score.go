@@ -557,9 +557,12 @@ func maskedByControl(cells []result.Cell, p *progress.Progress) {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {
+				elsewhere := ""
+				if w.Suite != c.Suite {
+					elsewhere = " (suite " + w.Suite + ")"
+				}
 				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
-					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
-					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
+					"%.1f %%, but through the control %.1f %%%s", 100*c.Accuracy, 100*w.Accuracy, elsewhere))
 				w := c.Warnings[len(c.Warnings)-1]
 				p.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
 			}

@@ -54,7 +54,7 @@ func (v Report) HeadlineTable() Table {
 			suite := text(words.Clean(s.Name))
 			suite.Link = "suite-" + s.Slug
 			line := boxes(shown(suites, suite), who, s.headline(r, len(named) > 0),
-				shown(len(modes) > 1, s.Attacker().Title))
+				shown(len(modes) > 1, s.AttackerOf(r.Control).Title))
 			t.add(line)
 			spans := slices.Concat(lists.Map(line, func(b Box) []Span { return b.Spans })...)
 			others = others ||

@@ -230,19 +230,24 @@ func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 // MarkAnchor returns the end of the id of a mark's target.
 func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
 
-// footnotes writes the notes: id, message, what it does to the number, and the cells that they concern.
+// footnotes writes the notes: id, messages with the cells that they concern, and what they do to the number.
 func footnotes(s Suite) (out []Footnote) {
 	const most = 4
-	for _, n := range s.Notes {
-		where := strings.Join(n.Where[:min(len(n.Where), most)], "; ")
-		if more := len(n.Where) - most; more > 0 {
-			where += fmt.Sprintf("; and %d more", more)
+	some := func(all []string) string {
+		text := strings.Join(all[:min(len(all), most)], "; ")
+		if more := len(all) - most; more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
 		}
-		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
+		return text
+	}
+	for _, n := range s.Notes {
+		said := words.Clean(n.ID) + ": " + some(lists.Map(n.Said, func(one view.Said) string {
+			return words.Clean(one.Message) + " (" + some(one.Where) + ")"
+		}))
 		if effect := result.Effect(n.ID); effect != "" {
 			said += ". " + effect
 		}
-		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
+		out = append(out, Footnote{n.Mark, said})
 	}
 	return slices.Concat(out, titles(s), stored(s), agreement(s))
 }

@@ -88,10 +88,7 @@ func (s about) Facts() string { return s.Sample() + words.If(!s.Plain(), " · "+
 func (s about) Attacker() result.Mode {
 	if len(s.sides) > 0 {
 		of := func(text func(m result.Mode) string) string {
-			return strings.Join(lists.Map(s.Modes, func(name string) string {
-				m, _ := result.ModeOf(words.Clean(name))
-				return text(m)
-			}), ", ")
+			return strings.Join(lists.Map(s.attackers(), text), ", ")
 		}
 		return result.Mode{Name: of(func(m result.Mode) string { return m.Name }),
 			Title: of(func(m result.Mode) string { return m.Title }),
@@ -102,6 +99,14 @@ func (s about) Attacker() result.Mode {
 	}
 	m, _ := result.ModeOf(words.Clean(s.Mode))
 	return m
+}
+
+// attackers returns the modes of the attackers of a suite with several.
+func (s about) attackers() []result.Mode {
+	return lists.Map(s.Modes, func(name string) result.Mode {
+		m, _ := result.ModeOf(words.Clean(name))
+		return m
+	})
 }
 
 // AttackerOf returns the mode of the attacker on a row.
@@ -286,11 +291,17 @@ const (
 	LoopMark = "†"
 )
 
-// note is a footnote: a warning, and the cells or rows it was raised in.
+// note is a footnote: the warnings of one kind, each with the cells or rows it was raised in.
 type note struct {
-	result.Warning
-	Mark  string // "1", "2", …; [LoopMark], numbered if there are several
-	Where []string
+	ID   string
+	Mark string // "1", "2", … or [LoopMark]
+	Said []Said
+}
+
+// Said is a warning's message, and the cells or rows it was raised in.
+type Said struct {
+	Message string
+	Where   []string
 }
 
 type notes []note
@@ -303,15 +314,20 @@ func (s about) Who(model, defense string) []string {
 	return []string{words.Clean(model), words.DefenseName(defense)}
 }
 
-// notesOf numbers the warnings of the suite's cells in the order of the cells, with those about optimisation loops
+// notesOf numbers the kinds of warning of the suite's cells in the order of the cells, with that of optimisation loops
 // last.
 func notesOf(s *Suite) (all notes) {
 	raise := func(w result.Warning, where ...string) {
-		i := slices.IndexFunc(all, func(n note) bool { return n.Warning == w })
+		i := slices.IndexFunc(all, func(n note) bool { return n.ID == w.ID })
 		if i < 0 {
-			i, all = len(all), append(all, note{Warning: w})
+			i, all = len(all), append(all, note{ID: w.ID})
 		}
-		all[i].Where = lists.Once(all[i].Where, strings.Join(where, ", "))
+		n := &all[i]
+		k := slices.IndexFunc(n.Said, func(said Said) bool { return said.Message == w.Message })
+		if k < 0 {
+			k, n.Said = len(n.Said), append(n.Said, Said{Message: w.Message})
+		}
+		n.Said[k].Where = lists.Once(n.Said[k].Where, strings.Join(where, ", "))
 	}
 	s.Each(func(c *result.Cell, col words.Column) {
 		for _, w := range c.Warnings {
@@ -332,16 +348,13 @@ func notesOf(s *Suite) (all notes) {
 	}
 	isLoop := func(n note) bool { return n.ID == LoopID }
 	loops := lists.Only(all, isLoop)
-	all = append(slices.DeleteFunc(all, isLoop), loops...)
+	all = slices.DeleteFunc(all, isLoop)
 	for i := range all {
-		switch k := i - len(all) + len(loops); {
-		case k < 0:
-			all[i].Mark = fmt.Sprint(i + 1)
-		case len(loops) == 1:
-			all[i].Mark = LoopMark
-		default:
-			all[i].Mark = LoopMark + fmt.Sprint(k+1)
-		}
+		all[i].Mark = fmt.Sprint(i + 1)
+	}
+	for _, n := range loops {
+		n.Mark = LoopMark
+		all = append(all, n)
 	}
 	return all
 }
@@ -349,7 +362,8 @@ func notesOf(s *Suite) (all notes) {
 // marks returns the marks of the notes about loops, or of all others, that concern some cells: "1,3" or "".
 func (all notes) marks(loops bool, of ...*result.Cell) string {
 	marked := lists.Only(all, func(n note) bool {
-		concerned := func(c *result.Cell) bool { return c != nil && slices.Contains(c.Warnings, n.Warning) }
+		warned := func(w result.Warning) bool { return w.ID == n.ID }
+		concerned := func(c *result.Cell) bool { return c != nil && slices.ContainsFunc(c.Warnings, warned) }
 		return loops == (n.ID == LoopID) && slices.ContainsFunc(of, concerned)
 	})
 	return strings.Join(lists.Map(marked, func(n note) string { return n.Mark }), ",")

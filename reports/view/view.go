@@ -297,7 +297,11 @@ func (v *Report) Tested() []Fact {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
 		}
 		add("Data", sample)
-		add("Attacker", words.If(!s.Plain(), s.Attacker().Name))
+		if s.sides != nil {
+			add("Attacker", lists.Map(s.attackers(), func(m result.Mode) string { return m.Name })...)
+		} else if !s.Plain() {
+			add("Attacker", s.Attacker().Name)
+		}
 	}
 	terms := []string{"Models", "Controls", "Data", "Attacks", "Certificates", "Attacker"}
 	return lists.Map(lists.Only(terms, func(term string) bool { return said[term] != nil }),

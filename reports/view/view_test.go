@@ -41,7 +41,7 @@ func TestFailedCells(t *testing.T) {
 	failed := under("none", "pgd", 8, 0)
 	failed.Error, failed.Verdicts = "its logits are not finite", ""
 	s := Of(of(under("none", "none", 0, 4), under("c", "none", 0, 4), failed, under("c", "pgd", 8, 2))).Suites[0]
-	if len(s.Notes) != 1 || s.Notes[0].Message != failed.Error || s.Missing() != 0 {
+	if len(s.Notes) != 1 || s.Notes[0].Said[0].Message != failed.Error || s.Missing() != 0 {
 		t.Errorf("%d cells are missing, notes %v", s.Missing(), s.Notes)
 	}
 	if s.Cell("m", "none", s.Columns[1]) != nil {
