@@ -61,7 +61,7 @@ var refusing = map[string]string{
 	"589d1262: report alone --out again-alone": "other shards have something else: run the shard again with --force",
 }
 
-// otherProcessor is what merging says where this processor is not the one of the earlier results.
+// otherProcessor matches the line that merging prints if this processor is not the one of the earlier results.
 var otherProcessor = regexp.MustCompile("the shards ran on 2 kinds of processor, .*\n")
 
 // Results of an earlier version are read as they were meant, or refused in one line. One of the
