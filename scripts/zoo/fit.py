@@ -6,8 +6,13 @@
 
 The embedding E of the input, or with --at last of the features that enter a network's last layer, minimises the paper's
 Eq. 4, CE(rest of the network applied to E(x), label) + weight * ||E(x) - x||^2, through frozen ONNX classifiers. For
---at last, --before names the embedding of the input that stands in front of them. What differs from `selfheal fit`: the
+--at last, --before names the embedding of the input that stands in front of them. --objective adversarial shows E the
+worst images of a ball, which PGD looks for through E and the network. What differs from `selfheal fit`: the
 draws of weights, order and augmentation, normalisations see the whole batch, and an epoch leaves out what makes no batch.
+
+--learns says what else may learn by the same steps, to compare with: `head` puts one linear layer in the frozen network's
+place, which learns with E; `network` is the first of the networks itself, from its own weights and without E. Both are
+written as a classifier, of images to logits.
 
 The folder --out gets checkpoint.pt every ten minutes and after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
 at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs. With --test N the line of each of
@@ -17,6 +22,7 @@ passes, ||E(x + d) - E(x)|| / ||d|| in l2.
 """
 
 import argparse
+import copy
 import pathlib
 import sys
 
@@ -40,9 +46,11 @@ IMAGES = {"fcn": embeddings.FCN, "unet": embeddings.UNet, "segnet": embeddings.S
 OPSET = 13
 PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
 PASS = 250  # images of one of its passes
+SETTLED = 0.3  # share of the steps after which the weight of the reconstruction stands
 # A fit goes on with the arguments that it began with.
 FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
-         "reconstruction", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
+         "reconstruction", "weight_start", "objective", "norm", "epsilon", "steps", "step_size", "warmup", "ramp", "weight_end",
+         "learns", "lr_warmup", "clip", "average", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
 
 def parse(argv):
@@ -69,6 +77,19 @@ def parse(argv):
     parser.add_argument("--weight", type=float, default=1.0, help="of the reconstruction (default %(default)s)")
     parser.add_argument("--reconstruction", choices=("sum", "mean"), default="mean",
                         help="whether it is the sum over the state's values or their mean (default %(default)s)")
+    parser.add_argument("--weight-start", type=float, help="weight at the first step; it falls to --weight in 30 % of the steps")
+    parser.add_argument("--objective", choices=("clean", "adversarial"), default="clean", help="(default %(default)s)")
+    parser.add_argument("--norm", choices=sorted(attacks.EPSILONS), default="linf", help="adversarial: (default %(default)s)")
+    parser.add_argument("--epsilon", type=float, help="adversarial: radius in pixels of [0, 1] (default 8/255, l2: 0.5, l1: 12)")
+    parser.add_argument("--steps", type=export.positive, default=1, help="adversarial: of PGD (default %(default)s)")
+    parser.add_argument("--step-size", type=float, help="adversarial: of one (default 1.25 epsilon for one step, else 2.5 epsilon / steps)")
+    parser.add_argument("--warmup", type=float, default=0.0, metavar="EPOCHS", help="adversarial: before epsilon grows (default %(default)s)")
+    parser.add_argument("--ramp", type=float, default=0.0, metavar="EPOCHS", help="adversarial: in which it grows (default %(default)s)")
+    parser.add_argument("--weight-end", type=float, help="adversarial: the weight when epsilon has grown (default: --weight)")
+    parser.add_argument("--learns", choices=("front", "head", "network"), default="front", help="(default %(default)s)")
+    parser.add_argument("--lr-warmup", type=float, default=0.0, metavar="SHARE", help="of the steps, over which the rate climbs (default %(default)s)")
+    parser.add_argument("--clip", type=float, help="largest l2 norm of a step's gradient (default: any)")
+    parser.add_argument("--average", type=float, default=0.0, metavar="DECAY", help="judge and write an average of the weights (default: the last)")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd", help="(default %(default)s, momentum 0.9)")
     parser.add_argument("--rate", type=float, default=0.01, help="first learning rate (default %(default)s)")
     parser.add_argument("--weight-decay", type=float, default=0.0, help="(default %(default)s)")
@@ -97,6 +118,17 @@ def new(arguments):
     return embedding
 
 
+class Headed(nn.Module):
+    """An embedding and one linear layer on what comes out of it."""
+
+    def __init__(self, embedding, values, classes):
+        super().__init__()
+        self.embedding, self.head = embedding, nn.Linear(values, classes)
+
+    def forward(self, x):
+        return self.head(self.embedding(x).flatten(1))
+
+
 class Fit(train.Kept):
     """One fit: embedding, optimiser and random state, which checkpoints hold whole."""
 
@@ -105,23 +137,60 @@ class Fit(train.Kept):
 
     def __init__(self, arguments):
         super().__init__(arguments)
-        self.learner = new(arguments).to(self.device)
+        self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
         self.drawn = 0  # of the networks, the one that is fitted through
         self.networks = [self.frozen(path) for path in arguments.models]
+        self.learner = self.fresh().to(self.device)
+        self.epsilon = attacks.EPSILONS[arguments.norm] if arguments.epsilon is None else arguments.epsilon
+        self.step_size = arguments.step_size or self.epsilon * (1.25 if arguments.steps == 1 else 2.5 / arguments.steps)
+        self.average = copy.deepcopy(self.learner) if arguments.average else None
+        self.made = 0  # steps
         before = onnx_network.OnnxNetwork(arguments.before) if arguments.before else nn.Identity()
         self.before = before.to(self.device)
         settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
         self.optimiser = (torch.optim.Adam(self.learner.parameters(), **settings) if arguments.optimizer == "adam"
                           else torch.optim.SGD(self.learner.parameters(), momentum=0.9, **settings))
-        self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
+
+    def fresh(self):
+        """What learns, as it begins."""
+        if self.arguments.learns == "network":
+            return copy.deepcopy(self.networks[0]).thaw()
+        embedding = new(self.arguments)
+        if self.arguments.learns == "head":
+            return Headed(embedding, self.data.images[0].numel(), self.data.classes)
+        return embedding
+
+    @property
+    def judged(self):
+        return self.average or self.learner
 
     def frozen(self, path):
         return onnx_network.OnnxNetwork(path, self.arguments.mean, self.arguments.std).to(self.device)
 
     def factor(self, progress):
+        if progress < self.arguments.lr_warmup:
+            return progress / self.arguments.lr_warmup
+        progress = (progress - self.arguments.lr_warmup) / (1.0 - self.arguments.lr_warmup)
         if self.arguments.schedule == "step":
             return 0.1 ** sum(progress >= at for at in self.arguments.drops)
         return super().factor(progress)
+
+    def grown(self):
+        """Share of epsilon in [0, 1] at this step."""
+        if self.arguments.objective == "clean":
+            return 0.0
+        past = self.made / max(1, len(self.data) // self.arguments.batch) - self.arguments.warmup
+        return min(1.0, max(0.0, past) / self.arguments.ramp) if past < self.arguments.ramp else 1.0
+
+    def weight(self):
+        """The reconstruction's, at this step."""
+        weight, steps = self.arguments.weight, self.arguments.epochs * max(1, len(self.data) // self.arguments.batch)
+        past = self.made / (SETTLED * steps)
+        if self.arguments.weight_start and past < 1.0:
+            weight = self.arguments.weight_start * (weight / self.arguments.weight_start) ** past
+        if self.arguments.weight_end:
+            weight *= (self.arguments.weight_end / self.arguments.weight) ** self.grown()
+        return weight
 
     def images(self, chosen):
         images = self.data.images[chosen]
@@ -137,26 +206,61 @@ class Fit(train.Kept):
             if self.arguments.at == "last":
                 with torch.no_grad():
                     x = network.features(self.before(x).float()).float()
-            e = self.learner(x).float()
-            logits = (network.head(e) if self.arguments.at == "last" else network(e)).float()
+            e, logits = self.through(network, self.worst(network, x, labels))
         squares = (e - x).flatten(1).pow(2)
         counted = squares.sum(dim=1) if self.arguments.reconstruction == "sum" else squares.mean(dim=1)
         cross_entropy = functional.cross_entropy(logits, labels)
-        return (cross_entropy + self.arguments.weight * counted.mean(), cross_entropy.detach(),
+        return (cross_entropy + self.weight() * counted.mean(), cross_entropy.detach(),
                 squares.sum(dim=1).mean().detach(), (logits.argmax(dim=1) == labels).float().mean())
 
+    def through(self, network, x):
+        """What the embedding gives, and the logits. Without an embedding that is x."""
+        if self.arguments.learns == "network":
+            return x, self.learner(x).float()
+        if self.arguments.learns == "head":
+            e = self.learner.embedding(x).float()
+            return e, self.learner.head(e.flatten(1)).float()
+        e = self.learner(x).float()
+        return e, (network.head(e) if self.arguments.at == "last" else network(e)).float()
+
+    def worst(self, network, x, labels):
+        """The images that PGD ends at, from a random start, through what learns as it stands."""
+        share = self.grown()
+        if share == 0.0:
+            return x
+        return attacks.pgd(lambda z: self.through(network, z)[1], x, labels, self.arguments.norm, share * self.epsilon,
+                           self.arguments.steps, share * self.step_size, attacks.cross_entropy_loss, self.generator)
+
+    def before_step(self):
+        if self.arguments.clip:
+            nn.utils.clip_grad_norm_(self.learner.parameters(), self.arguments.clip)
+
+    def stepped(self):
+        self.made += 1
+        if self.average:
+            keep = min(self.arguments.average, self.made / (self.made + 10.0))
+            for mean, last in zip(self.average.state_dict().values(), self.learner.state_dict().values()):
+                mean.lerp_(last, 1.0 - keep) if mean.is_floating_point() else mean.copy_(last)
+
     def state(self):
-        return {"embedding": self.learner.state_dict()}
+        average = {"average": self.average.state_dict()} if self.average else {}
+        return {"embedding": self.learner.state_dict(), "made": self.made, **average}
 
     def restore(self, state):
         self.learner.load_state_dict(state["embedding"])
+        self.made = state["made"]
+        if self.average:
+            self.average.load_state_dict(state["average"])
 
     def export(self, name):
         """The embedding as it stands, as an ONNX file in the folder."""
-        twin = new(self.arguments)
-        twin.load_state_dict({key: value.cpu() for key, value in self.learner.state_dict().items()})
+        twin = copy.deepcopy(self.judged).cpu()
+        if self.arguments.learns == "network":
+            self.write(name, lambda path: twin.save(self.arguments.models[0], path))
+            return
         size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
-        data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, "state", "embedding")
+        names = ("state", "embedding") if self.arguments.learns == "front" else ("input", "logits")
+        data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, *names)
         self.write(name, lambda path: path.write_bytes(data))
 
 
@@ -193,8 +297,14 @@ def fit(arguments):
         raise train.TrainingError("--at last takes mlp-ae, and --at input another architecture")
     if arguments.before and arguments.at == "input":
         raise train.TrainingError("--before is for --at last")
-    if arguments.test and arguments.at == "last":
-        raise train.TrainingError("--test is for --at input")
+    if arguments.test and (arguments.at == "last" or arguments.learns != "front"):
+        raise train.TrainingError("--test is for --at input, and for --learns front")
+    if arguments.at == "last" and (arguments.objective != "clean" or arguments.learns != "front"):
+        raise train.TrainingError("--objective adversarial and --learns are for --at input")
+    if arguments.learns == "network" and (arguments.weight or arguments.weight_start or arguments.weight_end):
+        raise train.TrainingError("--learns network has no reconstruction: it takes --weight 0")
+    if (arguments.weight_start or arguments.weight_end) and arguments.weight <= 0.0:
+        raise train.TrainingError("--weight-start and --weight-end need a --weight above 0")
     run = Fit(arguments)
     run.begin()
     judge = None
@@ -204,7 +314,7 @@ def fit(arguments):
     while run.epoch < arguments.epochs:
         entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(run.seconds, 1)}
         if judge and run.epoch in (*arguments.keep, arguments.epochs):
-            entry["test"] = judge.says(run.learner.eval())
+            entry["test"] = judge.says(run.judged.eval())
         if run.epoch in arguments.keep:
             run.export(f"embedding-{run.epoch}.onnx")
         run.log(**entry)

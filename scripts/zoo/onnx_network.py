@@ -12,6 +12,9 @@ from onnx import helper, numpy_helper
 from torch.nn import functional
 
 
+LEARNING = ("Conv", "ConvTranspose", "Gemm", "MatMul")  # operators whose weights and biases can be thawed
+
+
 class Unsupported(Exception):
     """A graph that cannot be run; the message is one line."""
 
@@ -60,6 +63,25 @@ class OnnxNetwork(torch.nn.Module):
                 self.nodes.append(node)
         self._free_batch(inputs[0].type.tensor_type.shape.dim[0].dim_value)
         self._find_last_uses()
+        self.learned, self.weights = [], torch.nn.ParameterList()
+
+    def thaw(self):
+        """Make parameters of the weights and biases of convolutions and matrices; `learned` has their names in the file."""
+        names = (name for node in self.nodes if node.operator in LEARNING for name in node.inputs[1:] if name in self.constants)
+        self.learned = sorted(set(names))
+        self.weights = torch.nn.ParameterList(self.constants[name].clone() for name in self.learned)
+        return self
+
+    def save(self, source, path):
+        """Write the file `source`, which this network was read from, with the parameters as they stand."""
+        model = onnx.load(str(source))
+        now = {name: weight.detach().cpu().numpy() for name, weight in zip(self.learned, self.weights)}
+        for initializer in model.graph.initializer:
+            if initializer.name in now:
+                initializer.CopyFrom(numpy_helper.from_array(now.pop(initializer.name), initializer.name))
+        if now:
+            raise Unsupported(f"{source}: {', '.join(sorted(now))} are no initializers")
+        onnx.save(model, str(path))
 
     def _apply(self, move, *rest, **more):
         """Constants go where the module goes; whole numbers, which are shapes and axes, stay on the CPU."""
@@ -104,7 +126,7 @@ class OnnxNetwork(torch.nn.Module):
         return self._run(self.nodes[-1:], {self.nodes[-1].inputs[0]: state})[self.output]
 
     def _run(self, nodes, given):
-        values = {**self.constants, **given}
+        values = {**self.constants, **dict(zip(self.learned, self.weights)), **given}
         for node in nodes:
             values[node.output] = node.run(values)
             for name in node.last:

@@ -90,6 +90,62 @@ class Fitting(unittest.TestCase):
         self.assertTrue((folder / "whole" / "embedding-2.onnx").exists())
         self.assertEqual(len(log(folder / "whole")), 3)
 
+    def test_worst_images(self):
+        """One batch at a rate of 0 has the losses of the images that the attack ends at, drawn as the fit draws them."""
+        images = datasets.load("shapes10", None, train=True).head(32)
+        network = onnx_network.OnnxNetwork(NETWORKS[0])
+        for norm, epsilon, steps in (("linf", 0.03, 1), ("l2", 0.5, 3), ("l1", 8.0, 2)):
+            settings = ("--architecture", "unet", *SMALL, "--batch", 32, "--epochs", 1, "--rate", 0, "--models", NETWORKS[0],
+                        "--objective", "adversarial", "--norm", norm, "--epsilon", epsilon, "--steps", steps)
+            folder = self.folder()
+            self.assertEqual(command(*settings, "--out", folder)[::2], (0, ""))
+            run = fit.Fit(fit.parse([str(a) for a in (*settings, "--out", self.folder())]))
+            run.learner.train()
+            order = torch.randperm(32, generator=run.generator)
+            run.generator.manual_seed(run.arguments.seed)  # the order, then the network, then the start
+            torch.randperm(32, generator=run.generator), torch.randint(1, (1,), generator=run.generator)
+            x, labels = run.images(order), images.labels[order]
+            z = run.worst(network, x, labels)
+            d = (z - x).flatten(1)
+            size = {"linf": d.abs().max(dim=1).values, "l2": d.norm(dim=1), "l1": d.abs().sum(dim=1)}[norm]
+            self.assertLess(size.max().item(), epsilon * (1 + 1e-5))
+            with torch.no_grad():
+                at, clean = (functional.cross_entropy(network(run.learner(i)), labels).item() for i in (z, x))
+            self.assertGreater(at, clean)
+            self.assertAlmostEqual(log(folder)[0]["cross_entropy"] / at, 1.0, places=3, msg=norm)
+
+    def test_schedules(self):
+        """Epsilon grows after the warm-up, while the weight falls from its start, and then to its end."""
+        run = fit.Fit(fit.parse([str(a) for a in (
+            "--architecture", "unet", *SMALL, "--epochs", 10, "--models", NETWORKS[0], "--objective", "adversarial", "--warmup", 1,
+            "--ramp", 2, "--weight", 0.1, "--weight-start", 1, "--weight-end", 0.001, "--lr-warmup", 0.25, "--out", self.folder())]))
+        seen = []
+        for run.made in (0, 2, 4, 6, 20):  # two steps an epoch, 20 in all
+            seen.append((run.grown(), run.weight()))
+        want = [(0, 1), (0, 10 ** (-2 / 6)), (0.5, 10 ** (-4 / 6) * 0.1), (1, 0.001), (1, 0.001)]
+        for (grown, weight), (g, w) in zip(seen, want):
+            self.assertAlmostEqual(grown, g)
+            self.assertAlmostEqual(weight / w, 1.0)
+        self.assertEqual([run.factor(p) for p in (0.0, 0.125, 0.25)], [0.0, 0.5, 1.0])
+
+    def test_what_else_learns(self):
+        """A head of its own and the network itself come out as classifiers, and the latter begins as it was."""
+        folder, x = self.folder(), torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(1)).numpy()
+        settings = ("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--objective", "adversarial", "--clip", 1,
+                    "--average", 0.9, "--weight", 0, "--optimizer", "adam")
+
+        def answer(path):
+            model = onnx.load(path)
+            return reference.ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x[:1]})[0]
+
+        for name, rate in (("head", 0.002), ("network", 0.002), ("network", 0)):
+            code, _, err = command(*settings, "--learns", name, "--rate", rate, "--out", folder / f"{name}-{rate}")
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(answer(folder / f"{name}-{rate}" / "embedding.onnx").shape, (1, 10))
+        same = [answer(path) for path in (NETWORKS[0], folder / "network-0" / "embedding.onnx", folder / "network-0.002" / "embedding.onnx")]
+        np.testing.assert_array_equal(same[0], same[1])
+        self.assertGreater(abs(same[0] - same[2]).max(), 1e-3)
+
     def test_what_diverges_is_not_kept(self):
         folder = self.folder()
         code, _, err = command("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--rate", 1e30, "--out", folder)

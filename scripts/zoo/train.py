@@ -167,6 +167,9 @@ class Kept:
         """The loss of the images of these numbers, and the values whose means over an epoch are `measured`."""
         raise NotImplementedError
 
+    def before_step(self):
+        """Called before each step of the optimiser, when the gradients are there."""
+
     def stepped(self):
         """Called after each step of the optimiser."""
 
@@ -184,6 +187,7 @@ class Kept:
             loss, *values = self.losses(self.order[self.step * size:(self.step + 1) * size].to(self.device))
             self.optimiser.zero_grad()
             loss.backward()
+            self.before_step()
             self.optimiser.step()
             self.stepped()
             self.total = self.total + torch.stack(values).double()

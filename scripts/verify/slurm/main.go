@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	limit := flag.Int("limit", 16, "images")
+	limit := flag.Int("limit", 8, "images")
 	flag.Parse()
 	if err := try(*limit); err != nil {
 		fmt.Fprintln(os.Stderr, "slurm:", err)
