@@ -15,6 +15,7 @@ const (
 	Linear      = "linear"
 	ONNX        = "onnx"
 	Autoencoder = "autoencoder"
+	Along       = "along"
 	Identity    = "identity"
 )
 
@@ -26,6 +27,7 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Linear, "the projection onto the principal subspace of clean states (paper, section 4.1)"},
 	{ONNX, "a model in a file, which maps states to their own shape"},
 	{Autoencoder, "a network that selfheal fit trains (paper, Eq. 4); a run reads the file that it wrote"},
+	{Along, "a network that trains along with an autoencoder at the input, whose objective has joint: true"},
 	{Identity, "E(x) = x: no control"},
 }
 

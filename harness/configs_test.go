@@ -41,7 +41,10 @@ func TestConfigsCoverTheTables(t *testing.T) {
 			used["solver "+c.Solver.Method.String()] = true
 			for _, l := range c.Layers {
 				used["embedding "+l.Embedding.Kind] = true
-				used["embedding autoencoder"] = used["embedding autoencoder"] || l.Embedding.Training != nil
+				if t := l.Embedding.Training; t != nil {
+					kind := map[bool]string{false: control.Autoencoder, true: control.Along}[t.IsAlong]
+					used["embedding "+kind] = true
+				}
 			}
 		}
 		for _, s := range cfg.Suites {

@@ -32,28 +32,28 @@ func TestArchitectures(t *testing.T) {
 		}
 		e := small(t, c.name, c.network, c.width)
 		must.Do(t, Calibrate(e, c.network, data))
-		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
+		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.State()))(t)
 		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: epochs, Batch: 16, Weight: 0.1,
 			Optimizer: Adam, LearningRate: 0.003})
 		finish(t, tr)
 		h := tr.History()
 		before, after := h[0].total(0.1)+h[1].total(0.1), h[len(h)-1].total(0.1)+h[len(h)-2].total(0.1)
 		if !(after < 0.95*before) {
-			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.state(), before/2,
+			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.State(), before/2,
 				after/2)
 		}
 	}
-	_, err := New("vgg", input.state(), true, Dimensions{Width: 4}, 0)
+	_, err := New("vgg", input.State(), true, Dimensions{Width: 4}, 0)
 	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet, unet")
-	_, err = New("fcn", last.state(), false, Dimensions{Width: 4}, 0)
+	_, err = New("fcn", last.State(), false, Dimensions{Width: 4}, 0)
 	must.Refuse(t, err, "multiples of 32")
-	_, err = New("unet", input.state(), true, Dimensions{Stages: 64}, 0)
+	_, err = New("unet", input.State(), true, Dimensions{Stages: 64}, 0)
 	must.Refuse(t, err, "unet has at most 16 stages, not 64")
-	_, err = New("mlp-ae", last.state(), false, Dimensions{Sizes: []int{64}}, 0)
+	_, err = New("mlp-ae", last.State(), false, Dimensions{Sizes: []int{64}}, 0)
 	must.Refuse(t, err, "sizes lack the code's: 64 is the state's")
 	for _, c := range []struct{ sizes, layers []int }{{[]int{64, 24, 10}, []int{24, 10, 24, 64}},
 		{[]int{100, 10}, []int{100, 10, 100, 64}}, {[]int{7}, []int{7, 64}}} {
-		e := must.Get(New("mlp-ae", last.state(), false, Dimensions{Sizes: c.sizes}, 0))(t)
+		e := must.Get(New("mlp-ae", last.State(), false, Dimensions{Sizes: c.sizes}, 0))(t)
 		var layers []int
 		for _, n := range e.Nodes {
 			if n.Op == "Gemm" {

@@ -18,8 +18,7 @@ const momentum = 0.1
 // images. They are evenly spread over data, which may be sorted by class.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
-	norms := normalisations(e)
-	if len(norms) == 0 {
+	if len(normalisations(e)) == 0 {
 		return nil
 	}
 	g := e.Clone()
@@ -35,17 +34,22 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	if err != nil {
 		return err
 	}
-	for i, node := range norms {
-		for k, input := range []int{3, 4} { // mean, variance
-			name := node.Inputs[input]
-			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, out[2*i+k].Data)
-		}
+	for i, name := range statisticsOf(e) {
+		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, out[i].Data)
 	}
 	return nil
 }
 
 func normalisations(e *onnx.Graph) []*onnx.Node {
 	return lists.Only(e.Nodes, func(n *onnx.Node) bool { return n.Op == "BatchNormalization" })
+}
+
+// statisticsOf lists the tensors of their means and variances, node by node.
+func statisticsOf(e *onnx.Graph) (names []string) {
+	for _, n := range normalisations(e) {
+		names = append(names, n.Inputs[3:5]...)
+	}
+	return names
 }
 
 // normalising rewrites an embedding, in place, so that every BatchNormalization uses the statistics of its batch. It

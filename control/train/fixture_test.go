@@ -15,7 +15,10 @@ import (
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // zoo opens a bundled network, cut in front of a segment; −1 stands for the last one.
-func zoo(t testing.TB, name string, segment int) Network {
+func zoo(t testing.TB, name string, segment int) Network { return zooBetween(t, name, segment, 0) }
+
+// zooBetween cuts it in front of a later segment, too, unless that is 0.
+func zooBetween(t testing.TB, name string, segment, later int) Network {
 	t.Helper()
 	data := must.Get(os.ReadFile("../../models/zoo/" + name))(t)
 	pool := ort.NewPool(1, 8)
@@ -23,10 +26,12 @@ func zoo(t testing.TB, name string, segment int) Network {
 	n := must.Get(control.NewNetwork(pool, name, data, control.NetworkOptions{}))(t)
 	t.Cleanup(n.Close)
 	c := must.Get(n.Cut())(t)
-	if segment < 0 {
-		segment += len(c.Segments)
+	for _, s := range []*int{&segment, &later} {
+		if *s < 0 {
+			*s += len(c.Segments)
+		}
 	}
-	around := must.Get(Around(n, c, segment, nil, true))(t)
+	around := must.Get(Around(n, c, segment, later, nil, true))(t)
 	return around
 }
 
@@ -53,14 +58,19 @@ func shapes10(t testing.TB, images int) Data {
 // small returns a built-in embedding of a network's states, of few channels.
 func small(t testing.TB, name string, n Network, width int) *onnx.Graph {
 	t.Helper()
-	e := must.Get(New(name, n.state(), n.Before == nil, Dimensions{Width: width}, 5))(t)
+	e := must.Get(New(name, n.State(), n.Before == nil, Dimensions{Width: width}, 5))(t)
 	return e
 }
 
-// trainer calls NewTrainer for a test.
+// trainer calls NewTrainer for a test of one embedding.
 func trainer(t testing.TB, e *onnx.Graph, n []Network, d Data, s Settings) *Trainer {
 	t.Helper()
-	tr := must.Get(NewTrainer(e, n, d, s))(t)
+	return trainerOf(t, []*onnx.Graph{e}, n, d, s)
+}
+
+func trainerOf(t testing.TB, es []*onnx.Graph, n []Network, d Data, s Settings) *Trainer {
+	t.Helper()
+	tr := must.Get(NewTrainer(es, n, d, s))(t)
 	t.Cleanup(tr.Close)
 	return tr
 }

@@ -104,7 +104,7 @@ func TestStepTakesFasterForms(t *testing.T) {
 	if n := count(e, "Resize"); n != 2 {
 		t.Fatalf("conv-ae doubles %d maps: what is tested below is gone", n)
 	}
-	g := must.Get(lossGraph(n, e, Settings{Weight: 0.1}, false))(t)
+	g := must.Get(lossGraph(n, []*onnx.Graph{e}, Settings{Weight: 0.1}, false))(t)
 	if n := count(g, "Resize"); n != 0 {
 		t.Errorf("%d maps are doubled", n)
 	}

@@ -73,22 +73,22 @@ func (r goldenRun) start(t *testing.T, embedding string, change func(*Trainer), 
 	if s.Weight, s.Loss, s.Sigma = readGolden(t).Weight, r.Loss, r.Sigma; s.Loss != "" {
 		s.Objective = Gaussian
 	}
-	return r.follow(t, testEmbedding(t, embedding, n), []Network{n}, s, change, exact, limit)
+	return r.follow(t, []*onnx.Graph{testEmbedding(t, embedding, n)}, []Network{n}, s, change, exact, limit)
 }
 
 func testEmbedding(t *testing.T, name string, n Network) *onnx.Graph {
 	t.Helper()
-	return must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/"+name))(t), n.state()))(t)
+	return must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/"+name))(t), n.State()))(t)
 }
 
-// follow trains an embedding as PyTorch did. Its losses must equal PyTorch's within 1e-4 for exact steps and within
+// follow trains embeddings as PyTorch did. Its losses must equal PyTorch's within 1e-4 for exact steps and within
 // limit later, when the steps have amplified rounding.
-func (r goldenRun) follow(t *testing.T, e *onnx.Graph, networks []Network, s Settings, change func(*Trainer), exact int,
-	limit float64) *Trainer {
+func (r goldenRun) follow(t *testing.T, es []*onnx.Graph, networks []Network, s Settings, change func(*Trainer),
+	exact int, limit float64) *Trainer {
 	t.Helper()
 	g := readGolden(t)
 	s.Epochs, s.Batch, s.Workers = len(g.Order), g.Batch, 1
-	tr := trainer(t, e, networks, shapes10(t, g.Images), s)
+	tr := trainerOf(t, es, networks, shapes10(t, g.Images), s)
 	tr.order = func(epoch int) []int { return g.Order[epoch] }
 	change(tr)
 	for k, ce := range r.CrossEntropy {
@@ -157,7 +157,8 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 }
 
 // A hundred steps of adversarial training have PyTorch's losses, in every norm, by cross-entropy and by TRADES, with
-// weights and rates that change, clipped gradients and an average of the weights.
+// weights and rates that change, clipped gradients, an average of the weights, and an embedding of features that trains
+// along.
 func TestAdversarialAgreesWithPyTorch(t *testing.T) {
 	var golden struct {
 		Runs []struct {
@@ -173,7 +174,12 @@ func TestAdversarialAgreesWithPyTorch(t *testing.T) {
 		if run.CrossEntropy = begun(run.CrossEntropy); s.Average == 0 && !testinput.Large() {
 			run.CrossEntropy = run.CrossEntropy[:20] // these need several passes a step
 		}
-		tr := run.follow(t, testEmbedding(t, "conv_ae.onnx", n), []Network{n}, s, func(tr *Trainer) {
+		networks, all := []Network{n}, []*onnx.Graph{testEmbedding(t, "conv_ae.onnx", n)}
+		if s.Joint {
+			networks[0] = zooBetween(t, "preact_standard.onnx", 0, -1)
+			all = append(all, testEmbedding(t, "features.onnx", zoo(t, "preact_standard.onnx", -1)))
+		}
+		tr := run.follow(t, all, networks, s, func(tr *Trainer) {
 			pixels, at := make([]float32, tr.data.size()), make([]float32, tr.data.size())
 			tr.scatter = func(epoch, image int, w *attacks.Walk) {
 				copy(pixels, w.Point())
@@ -188,7 +194,7 @@ func TestAdversarialAgreesWithPyTorch(t *testing.T) {
 			}
 		}, 10, 0.01)
 		for i, p := range tr.parameters { // the bias of the last convolution
-			if !testinput.Large() && s.Average > 0 && slices.Equal(tr.embedding.Consts[p].Shape, onnx.Shape{3}) {
+			if !testinput.Large() && s.Average > 0 && slices.Equal(tr.embeddings[0].Consts[p].Shape, onnx.Shape{3}) {
 				for j, want := range run.Average {
 					if got := float64(tr.average[i][j]); math.Abs(got-want) > 1e-6 || got == float64(tr.values[i][j]) {
 						t.Errorf("%s: the average of %s is %v, PyTorch's is %v", s.Norm, p, got, want)
@@ -217,7 +223,7 @@ func TestRecipesAgreeWithPyTorch(t *testing.T) {
 		kind := kinds[run.Settings.Embedding]
 		networks := []Network{zoo(t, "preact_standard.onnx", kind.segment), zoo(t, "preact_robust.onnx", kind.segment)}
 		theirs := testEmbedding(t, run.Settings.Embedding+".onnx", networks[0])
-		ours := must.Get(New(kind.architecture, networks[0].state(), kind.segment == 0, kind.dimensions, 0))(t)
+		ours := must.Get(New(kind.architecture, networks[0].State(), kind.segment == 0, kind.dimensions, 0))(t)
 		transplant(t, theirs, ours)
 		states := must.Get(someStates(networks[0], shapes10(t, 8), 8))(t)
 		want, got := must.Get(through(theirs, states, 8))(t)[0].Data, must.Get(through(ours, states, 8))(t)[0].Data
@@ -226,7 +232,7 @@ func TestRecipesAgreeWithPyTorch(t *testing.T) {
 				t.Fatalf("%s: value %d is %v, PyTorch's %v", kind.architecture, i, got[i], want[i])
 			}
 		}
-		tr := run.follow(t, ours, networks, run.Settings.Settings, func(tr *Trainer) {
+		tr := run.follow(t, []*onnx.Graph{ours}, networks, run.Settings.Settings, func(tr *Trainer) {
 			tr.draw = func(step int) int {
 				if run.Settings.Draws == nil {
 					return 0
@@ -234,7 +240,8 @@ func TestRecipesAgreeWithPyTorch(t *testing.T) {
 				return run.Settings.Draws[step/tr.PerEpoch()]
 			}
 		}, 10, 0.01)
-		t.Logf("%s: %d parameters, %d normalisations", kind.architecture, len(tr.parameters), len(tr.statistics)/2)
+		t.Logf("%s: %d parameters, %d normalisations", kind.architecture, len(tr.parameters),
+			len(statisticsOf(tr.embeddings[0]))/2)
 	}
 }
 
@@ -292,7 +299,7 @@ func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *
 	var run goldenRun
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/"+name+".json"))(t), &run))
 	tr := run.start(t, name+".onnx", func(*Trainer) {}, 10, limit)
-	trained := must.Get(tr.Embedding(t.Context()))(t)
+	trained := must.Get(tr.Embeddings(t.Context()))(t)[0]
 	for i, norm := range normalisations(trained) {
 		for k, want := range [][]float64{run.Mean[i], run.Variance[i]} {
 			for c, v := range trained.Consts[norm.Inputs[3+k]].Floats {
@@ -338,7 +345,7 @@ func TestCheck(t *testing.T) {
 		tr := trainer(t, e, []Network{n, n}, data, Settings{Epochs: 6, Batch: 32, Weight: 0.05, Optimizer: Adam,
 			LearningRate: 0.003, Objective: objective, Loss: Stability, Sigma: 0.05, Augment: Augment{Flip: true}})
 		finish(t, tr)
-		written := must.Get(tr.Embedding(t.Context()))(t)
+		written := must.Get(tr.Embeddings(t.Context()))(t)[0]
 		saw, gives, images, err := tr.Check(context.Background(), written)
 		t.Logf("%s: training saw %.3f of %d images, as a file it gives %.3f", objective, saw, images, gives)
 		if err != nil || saw < 0.2 || gives < saw-0.05 {

@@ -19,8 +19,8 @@ import (
 const lastImages = 512
 
 // Check compares two accuracies on the last images, through the networks that their steps drew: the one during
-// training (saw), and the one with e, the embedding as it was written (gives).
-func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
+// training (saw), and the one with es, the embeddings as they were written (gives).
+func (t *Trainer) Check(ctx context.Context, es ...*onnx.Graph) (saw, gives float64, images int, err error) {
 	steps := make([][]int, len(t.networks)) // by network
 	for k := len(t.history) - 1; k >= 0 && images < lastImages; k-- {
 		l, n := t.history[k], len(t.images(k))
@@ -29,7 +29,7 @@ func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64,
 	}
 	right := 0
 	for i, f := range t.networks {
-		hits, err := examiner{t}.right(ctx, f, e, func(yield func(step int, images []int) bool) {
+		hits, err := examiner{t}.right(ctx, f, es, func(yield func(step int, images []int) bool) {
 			for _, step := range steps[i] {
 				if !yield(step, t.images(step)) {
 					return
@@ -131,9 +131,9 @@ func (s Settings) judging() search {
 	return to
 }
 
-// Judge asks the networks, with the embedding as it was written and alone, about images that were held back. Unless
+// Judge asks the networks, with the embeddings as they were written and alone, about images that were held back. Unless
 // attacked is set it leaves Alone, Oblivious and, of a perturbed objective, Trained out.
-func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data, attacked bool) (j Judged, err error) {
+func (t *Trainer) Judge(ctx context.Context, es []*onnx.Graph, held Data, attacked bool) (j Judged, err error) {
 	j.Images = len(held.Labels)
 	clean, perturbed := asked(t, held), asked(t, held)
 	perturbed.settings.Objective = t.settings.Objective
@@ -144,15 +144,15 @@ func (t *Trainer) Judge(ctx context.Context, e *onnx.Graph, held Data, attacked 
 			asked bool
 			count func() (int, error)
 		}{
-			{&j.Clean, true, func() (int, error) { return clean.right(ctx, f, e, once) }},
+			{&j.Clean, true, func() (int, error) { return clean.right(ctx, f, es, once) }},
 			{&j.Trained, attacked && t.settings.Objective.perturbed(), func() (int, error) {
-				return perturbed.right(ctx, f, e, once)
+				return perturbed.right(ctx, f, es, once)
 			}},
 			{&j.Through, attacked || t.settings.Objective.searched(), func() (int, error) {
-				return clean.withstands(ctx, search, f, e, e)
+				return clean.withstands(ctx, search, f, es, es)
 			}},
 			{&j.Alone, attacked, func() (int, error) { return clean.right(ctx, f, nil, once) }},
-			{&j.Oblivious, attacked, func() (int, error) { return clean.withstands(ctx, search, f, nil, e) }},
+			{&j.Oblivious, attacked, func() (int, error) { return clean.withstands(ctx, search, f, nil, es) }},
 		} {
 			if !one.asked {
 				continue
@@ -193,10 +193,10 @@ func whole(data Data) iter.Seq2[int, []int] {
 	return func(yield func(step int, images []int) bool) { yield(math.MaxInt32, all(data)) }
 }
 
-// right counts the images of steps that a network classifies correctly, with an embedding or, if that is nil, alone.
-func (t examiner) right(ctx context.Context, f *frozen, e *onnx.Graph, steps iter.Seq2[int, []int]) (right int,
+// right counts the images of steps that a network classifies correctly, with embeddings or, if there are none, alone.
+func (t examiner) right(ctx context.Context, f *frozen, es []*onnx.Graph, steps iter.Seq2[int, []int]) (right int,
 	err error) {
-	session, err := f.session(e, false)
+	session, err := f.session(es, false)
 	if err != nil {
 		return 0, err
 	}
@@ -217,13 +217,12 @@ func (t examiner) right(ctx context.Context, f *frozen, e *onnx.Graph, steps ite
 	return right, nil
 }
 
-// session opens the network with an embedding or, if that is nil, alone: its logits or, if attacked is set, an attack's
-// step on its cross-entropy ([grad.Loss]).
-func (n Network) session(e *onnx.Graph, attacked bool) (*ort.Session, error) {
-	parts := []part{{"before/", n.Before}, {"E/", e}, {"after/", n.After}}
-	if e == nil {
-		parts = slices.Delete(parts, 1, 2)
-	}
+// session opens the network with embeddings or, if there are none, alone: its logits or, if attacked is set, an
+// attack's step on its cross-entropy ([grad.Loss]).
+func (n Network) session(es []*onnx.Graph, attacked bool) (*ort.Session, error) {
+	two := append(slices.Clone(es), nil, nil) // nil is the identity
+	parts := []part{{"before/", n.Before}, {"E/0/", two[0]}, {"between/", n.Between}, {"E/1/", two[1]},
+		{"after/", n.After}}
 	g, err := composed("check", "logits", n.image(), parts...)
 	if err == nil && attacked {
 		g, err = grad.Loss(g, "ce")
@@ -234,16 +233,16 @@ func (n Network) session(e *onnx.Graph, attacked bool) (*ort.Session, error) {
 	return ort.OpenGraph(g)
 }
 
-// withstands counts the images that a network with an embedding classifies correctly after PGD has changed them. PGD
-// knows the network with the embedding known or, if that is nil, alone.
-func (t examiner) withstands(ctx context.Context, by search, f *frozen, known, e *onnx.Graph) (right int,
+// withstands counts the images that a network with embeddings classifies correctly after PGD has changed them. PGD
+// knows the network with those of known or, if there are none, alone.
+func (t examiner) withstands(ctx context.Context, by search, f *frozen, known, es []*onnx.Graph) (right int,
 	err error) {
 	attack, err := f.session(known, true)
 	if err != nil {
 		return 0, err
 	}
 	defer attack.Close()
-	judge, err := f.session(e, false)
+	judge, err := f.session(es, false)
 	if err != nil {
 		return 0, err
 	}

@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"selfheal/control"
-	"selfheal/internal/lists"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/optimize"
@@ -24,20 +23,33 @@ import (
 type Network struct {
 	Name   string
 	Before *onnx.Graph // image → x_t; nil if the state is the image
-	After  *onnx.Graph // x_t → logits, [N classes]
+	// Between is x_t → the later state whose embedding trains along; nil if none does.
+	Between *onnx.Graph
+	After   *onnx.Graph // x_t, or that later state → logits, [N classes]
 }
 
-// Around cuts a network in front of segment t of a chain. States are on the controlled path, as in Eq. 4: earlier
-// holds the embeddings of segments before t. If tuned is set, package optimize rewrites both parts for the CPU, which
-// changes numbers by float32 rounding.
-func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
-	out := Network{Name: n.Name, After: n.Graph}
-	if t > 0 {
-		parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
-		if err != nil {
+// Around cuts a network in front of segment t of a chain and, if it is not 0, of the segment later. States are on the
+// controlled path, as in Eq. 4: earlier holds the embeddings of segments before t. If tuned is set, package optimize
+// rewrites the parts for the CPU, which changes numbers by float32 rounding.
+func Around(n *control.Network, c *control.Chain, t, later int, earlier map[int]*onnx.Graph, tuned bool) (Network,
+	error) {
+	var cuts []string
+	for _, s := range []int{t, later} {
+		if s > 0 {
+			cuts = append(cuts, c.Segments[s].Inputs[0].Name)
+		}
+	}
+	parts, err := []*onnx.Graph{n.Graph}, error(nil)
+	if len(cuts) > 0 {
+		if parts, err = split.At(n.Graph, cuts); err != nil {
 			return Network{}, err
 		}
-		out.After = parts[1]
+	}
+	out := Network{Name: n.Name, After: parts[len(parts)-1]}
+	if later > 0 {
+		out.Between = parts[len(parts)-2]
+	}
+	if t > 0 {
 		var before []part
 		for s, segment := range c.Segments[:t] {
 			prefix := fmt.Sprintf("%d/", s)
@@ -50,11 +62,15 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 	if !tuned {
 		return out, nil
 	}
-	var err error
-	if out.After, err = optimize.Graph(out.After); err == nil && out.Before != nil {
-		out.Before, err = optimize.Graph(out.Before)
+	for _, g := range []**onnx.Graph{&out.Before, &out.Between, &out.After} {
+		if *g == nil {
+			continue
+		}
+		if *g, err = optimize.Graph(*g); err != nil {
+			return Network{}, err
+		}
 	}
-	return out, err
+	return out, nil
 }
 
 // part is a graph and the prefix of its tensors in a larger one. A nil graph stands for the identity.
@@ -87,10 +103,23 @@ func (n Network) image() onnx.Shape {
 	if n.Before != nil {
 		return n.Before.Inputs[0].Shape
 	}
-	return n.After.Inputs[0].Shape
+	return n.State()
 }
 
-func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
+// Behind returns the network cut at the later state whose embedding trains along, with e in front of it.
+func (n Network) Behind(e *onnx.Graph) (Network, error) {
+	before, err := composed(n.Name+"/behind", "state", n.image(), part{"before/", n.Before}, part{"E/", e},
+		part{"between/", n.Between})
+	return Network{Name: n.Name, Before: before, After: n.After}, err
+}
+
+// State returns the shape of the states x_t, with the batch in front.
+func (n Network) State() onnx.Shape {
+	if n.Between != nil {
+		return n.Between.Inputs[0].Shape
+	}
+	return n.After.Inputs[0].Shape
+}
 
 func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }
 
@@ -106,25 +135,9 @@ const (
 // or, if byImage is set, by the image. Inputs are image [N C H W], for perturbed images also the clean image, whose
 // state E is to return, label [N classes], weight [1] and the parameters. A label is one-hot, but holds probabilities
 // in the search of [TRADES]. Under Gaussian noise the cross-entropy is not in the loss, or its label is the network's
-// own answer to the clean image: ones at the largest logits. An adversarial search does without the reconstruction.
-func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
-	e, parameters := embedding.Clone(), parametersOf(embedding)
-	for _, p := range parameters {
-		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
-		e.Shapes[p] = e.Consts[p].Shape
-		delete(e.Consts, p)
-	}
-	batchwise := learns(e)
-	if batchwise {
-		e.Inputs = append(e.Inputs, onnx.Value{Name: "share", DType: onnx.Float, Shape: onnx.Shape{1}})
-		e.Shapes["share"] = onnx.Shape{1}
-		if err := normalising(e, "share"); err != nil {
-			return nil, err
-		}
-	}
-	if err := doubled(e); err != nil {
-		return nil, err
-	}
+// own answer to the clean image: ones at the largest logits. An adversarial search does without the reconstruction. A
+// second embedding, that of a later state, is to return that state as it arrives: s.JointWeight·‖E(x) − x‖² is added.
+func lossGraph(n Network, embeddings []*onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/fit")}
 	image := b.Input("image", n.image())
 	clean := image
@@ -133,24 +146,23 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
 	weight := b.Input("weight", onnx.Shape{1})
-	wrt := lists.Map(parameters, func(p string) string { return b.Input("parameter/"+p, embedding.Consts[p].Shape) })
+	chain, err := chained(b, n, embeddings)
+	if err != nil {
+		return nil, err
+	}
 	x := part{"before/", n.Before}.in(b, image)[0]
 	target := x
 	if s.Objective.perturbed() {
 		target = part{"clean/", n.Before}.in(b, clean)[0]
 	}
-	given := append([]string{x}, wrt...)
-	if batchwise {
-		given = append(given, b.Input("share", onnx.Shape{1}))
-	}
-	embedded := part{"E/", e}.in(b, given...)
-	y, statistics := embedded[0], embedded[1:]
-	z := part{"after/", n.After}.in(b, y)[0]
+	seen := chain.on(b, "", x)
+	y, z, statistics := seen.embedded[0], seen.logits, seen.statistics
+	wrt := chain.parameters
 	if byImage {
 		wrt = []string{image}
 	}
 	if s.Objective == Gaussian && s.Loss == Stability {
-		answer := part{"answer/", n.After}.in(b, target)[0]
+		answer := part{"answer/after/", n.After}.in(b, part{"answer/", n.Between}.in(b, target)...)[0]
 		largest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, answer, b.Ints(1))
 		label = b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, b.Op("Equal", answer, largest))
 	}
@@ -158,15 +170,14 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if s.Loss == TRADES && byImage {
 		loss = b.Op("Neg", b.Sum(b.Op("Mul", label, logSoftmax(b, z)), []int64{1}))
 	} else if s.Loss == TRADES {
-		again := part{"E/clean/", e}.in(b, append([]string{target}, given[1:]...)...)
+		again := chain.on(b, "again/", target)
 		for i, s := range statistics {
-			statistics[i] = b.Op("Mul", b.Op("Add", s, again[1+i]), b.Float(0.5))
+			statistics[i] = b.Op("Mul", b.Op("Add", s, again.statistics[i]), b.Float(0.5))
 		}
-		answer := part{"after/clean/", n.After}.in(b, again[0])[0]
-		of := logSoftmax(b, answer)
-		p := b.OpWith("Softmax", onnx.Attrs{"axis": -1}, answer)
+		of := logSoftmax(b, again.logits)
+		p := b.OpWith("Softmax", onnx.Attrs{"axis": -1}, again.logits)
 		divergence := b.Sum(b.Op("Mul", p, b.Op("Sub", of, logSoftmax(b, z))), []int64{1})
-		loss = grad.Heads["ce"].Build(b, answer, label, "")
+		loss = grad.Heads["ce"].Build(b, again.logits, label, "")
 		loss = b.Op("Add", loss, b.Op("Mul", divergence, b.Float(float32(s.Beta))))
 	}
 	distance := b.Op("Sub", y, target)
@@ -174,8 +185,13 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if s.Objective != Gaussian || s.Loss == Stability {
 		seeds[loss] = b.Op("Clip", loss, b.Float(1), b.Float(1))
 	}
-	if s.Weight > 0 && !(byImage && s.Objective == Adversarial) { // ∂(w·‖d‖²)/∂d = 2w·d
+	reconstructs := !(byImage && s.Objective == Adversarial)
+	if s.Weight > 0 && reconstructs { // ∂(w·‖d‖²)/∂d = 2w·d
 		seeds[distance] = b.Op("Mul", distance, b.Op("Add", weight, weight))
+	}
+	if len(embeddings) > 1 && s.JointWeight > 0 && reconstructs {
+		later := b.Op("Sub", seen.embedded[1], seen.states[1])
+		seeds[later] = b.Op("Mul", later, b.Float(float32(2*s.JointWeight)))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
 	if independent, ok := errors.AsType[grad.IndependentError](err); ok {
@@ -184,7 +200,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if err != nil {
 		return nil, err
 	}
-	flat := b.Op("Reshape", b.Op("Mul", distance, distance), b.Ints(0, n.state().Items()))
+	flat := b.Op("Reshape", b.Op("Mul", distance, distance), b.Ints(0, n.State().Items()))
 	b.Output("logits", z)
 	b.Output("cross-entropy", loss)
 	b.Output("reconstruction", b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, flat, b.Ints(1)))
@@ -201,6 +217,63 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		return nil, err
 	}
 	return b.G, b.G.Verify()
+}
+
+// chain holds the embeddings, whose parameters are inputs of the graph, and the parts of the network behind them.
+type chain struct {
+	embeddings, network []*onnx.Graph // in turn
+	inputs              [][]string    // of each embedding, beside its state
+	parameters          []string      // of all embeddings
+}
+
+func chained(b *onnx.Builder, n Network, embeddings []*onnx.Graph) (c chain, err error) {
+	c.network = []*onnx.Graph{n.Between, n.After}[2-len(embeddings):]
+	share := ""
+	for i, embedding := range embeddings {
+		e, inputs := embedding.Clone(), []string(nil)
+		for _, p := range parametersOf(embedding) {
+			e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
+			e.Shapes[p] = e.Consts[p].Shape
+			delete(e.Consts, p)
+			inputs = append(inputs, b.Input(fmt.Sprintf("parameter/%d/%s", i, p), e.Shapes[p]))
+		}
+		c.parameters = append(c.parameters, inputs...)
+		if learns(e) {
+			e.Inputs = append(e.Inputs, onnx.Value{Name: "share", DType: onnx.Float, Shape: onnx.Shape{1}})
+			e.Shapes["share"] = onnx.Shape{1}
+			if err := normalising(e, "share"); err != nil {
+				return c, err
+			}
+			share = "share"
+			inputs = append(inputs, share)
+		}
+		if err := doubled(e); err != nil {
+			return c, err
+		}
+		c.embeddings, c.inputs = append(c.embeddings, e), append(c.inputs, inputs)
+	}
+	if share != "" { // the last input of the graph
+		b.Input(share, onnx.Shape{1})
+	}
+	return c, nil
+}
+
+// seen holds the tensors of a pass through a chain.
+type seen struct {
+	states, embedded []string // of each embedding: what goes in and comes out
+	logits           string
+	statistics       []string // of the embeddings' normalisations
+}
+
+func (c chain) on(b *onnx.Builder, prefix, x string) (s seen) {
+	for i, e := range c.embeddings {
+		out := part{fmt.Sprintf("%sE/%d/", prefix, i), e}.in(b, append([]string{x}, c.inputs[i]...)...)
+		s.states, s.embedded = append(s.states, x), append(s.embedded, out[0])
+		s.statistics = append(s.statistics, out[1:]...)
+		x = part{fmt.Sprintf("%safter/%d/", prefix, i), c.network[i]}.in(b, out[0])[0]
+	}
+	s.logits = x
+	return s
 }
 
 func logSoftmax(b *onnx.Builder, z string) string {

@@ -176,6 +176,9 @@ type Settings struct {
 	Ramp      float64 `json:"ramp,omitzero"`
 	WeightEnd float64 `json:"weight_end,omitzero"`
 	Beta      float64 `json:"beta,omitzero"` // of [TRADES]
+	// Joint trains the embedding of a later state along; JointWeight is the weight of its reconstruction.
+	Joint       bool    `json:"joint,omitzero"`
+	JointWeight float64 `json:"joint_weight,omitzero"`
 	// gaussian: standard deviation of the noise, in [0,1] pixel units
 	Sigma   float64    `json:"sigma,omitzero"`
 	Loss    LossName   `json:"loss,omitzero"` // of objectives gaussian and adversarial

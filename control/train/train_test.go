@@ -27,7 +27,10 @@ func TestGradients(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
 	testGradients(t, n, small(t, "mlp-ae", n, 6))
 	n, _ = classifier(t, onnx.Shape{onnx.Batch, 3, 32, 32})
-	testGradients(t, n, smooth(t, n.state()))
+	testGradients(t, n, smooth(t, n.State()))
+	behind := zooBetween(t, "preact_standard.onnx", 0, -1)
+	last := zoo(t, "preact_standard.onnx", -1)
+	testGradients(t, behind, smooth(t, behind.State()), small(t, "mlp-ae", last, 6))
 }
 
 // smooth returns an embedding of two normalisations, which take the batch's statistics, without a kink. Convolutions
@@ -46,17 +49,20 @@ func smooth(t *testing.T, state onnx.Shape) *onnx.Graph {
 	return must.Get(a.Done())(t)
 }
 
-func testGradients(t *testing.T, n Network, e *onnx.Graph) {
-	data, parameters := shapes10(t, 4), parametersOf(e)
+func testGradients(t *testing.T, n Network, es ...*onnx.Graph) {
+	data, parameters := shapes10(t, 4), []string(nil)
 	for i := range data.Labels {
 		data.Labels[i] %= n.classes()
 	}
 	for _, settings := range []Settings{{Objective: Clean}, {Objective: Denoising},
 		{Objective: Gaussian, Loss: MSE}, {Objective: Gaussian, Loss: Stability}, {Objective: Adversarial},
 		{Objective: Adversarial, Loss: TRADES, Beta: 3}} {
+		if len(es) > 1 && settings.Objective != Adversarial {
+			continue
+		}
 		settings.Weight = 0.3
 		o := settings.Objective + Objective(settings.Loss)
-		g := must.Get(lossGraph(n, e, settings, false))(t)
+		g := must.Get(lossGraph(n, es, settings, false))(t)
 		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
 		x, label := must.Get2(data.batch([]int{0, 1, 2, 3}, n.classes(), data.Pixels))(t)
@@ -71,11 +77,14 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{0.3}})
 		first := len(in)
 		var at, gradient [][]float32
-		for _, p := range parameters {
-			in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
-			at = append(at, e.Consts[p].Floats)
+		parameters = nil
+		for _, e := range es {
+			for _, p := range parametersOf(e) {
+				in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
+				at, parameters = append(at, e.Consts[p].Floats), append(parameters, p)
+			}
 		}
-		if learns(e) {
+		if slices.ContainsFunc(es, learns) {
 			in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{0.25}})
 		}
 		out := must.Get(s.Run(in))(t)
@@ -114,12 +123,12 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 // Normalisations whose statistics an exporter has merged into one constant each learn their own.
 func TestSharedStatistics(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
-	e := smooth(t, n.state())
+	e := smooth(t, n.State())
 	norms := normalisations(e)
 	copy(norms[1].Inputs[3:], norms[0].Inputs[3:])
 	tr := trainer(t, e, []Network{n}, shapes10(t, 8), Settings{Epochs: 1, Batch: 8, Weight: 1})
 	must.Get(tr.Step(t.Context()))(t)
-	got := must.Get(tr.Embedding(t.Context()))(t)
+	got := must.Get(tr.Embeddings(t.Context()))(t)[0]
 	norms = normalisations(got)
 	for i := 3; i < 5; i++ {
 		a, b := got.Consts[norms[0].Inputs[i]].Floats, got.Consts[norms[1].Inputs[i]].Floats
@@ -194,9 +203,9 @@ func TestWorkersAndResume(t *testing.T) {
 	if len(whole.History()) != 4 || len(drawn) != 2 {
 		t.Errorf("%d steps on the networks %v, want 4 on both", len(whole.History()), drawn)
 	}
-	got := must.Get(whole.Embedding(t.Context()))(t)
+	got := must.Get(whole.Embeddings(t.Context()))(t)[0]
 	values := slices.Concat(whole.values, whole.running)
-	for i, p := range slices.Concat(whole.parameters, whole.statistics) {
+	for i, p := range slices.Concat(whole.parameters, statisticsOf(whole.embeddings[0])) {
 		if !slices.Equal(got.Consts[p].Floats, values[i]) ||
 			slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
 			t.Errorf("%s of the embedding is not what was trained", p)
@@ -326,7 +335,7 @@ func TestErrors(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	last := zoo(t, "preact_standard.onnx", -1)
 	data, e := shapes10(t, 8), small(t, "conv-ae", n, 2)
-	identity := must.Get(control.IdentityEmbedding(n.state()))(t)
+	identity := must.Get(control.IdentityEmbedding(n.State()))(t)
 	wrong := data
 	wrong.Labels = []int{3, 10}
 	good := Settings{Epochs: 1, Batch: 4, Weight: 0.1, LearningRate: 0.01}
@@ -342,7 +351,7 @@ func TestErrors(t *testing.T) {
 		{e, []Network{n}, Data{Shape: [3]int{1, 28, 28}, Labels: []int{0}}, good, "images of shape"},
 		{e, []Network{n}, wrong, good, "image 1 has the label 10"},
 	} {
-		_, err := NewTrainer(c.e, c.networks, c.data, c.s)
+		_, err := NewTrainer([]*onnx.Graph{c.e}, c.networks, c.data, c.s)
 		must.Refuse(t, err, c.want)
 	}
 	wild := good
@@ -404,7 +413,7 @@ func TestJudge(t *testing.T) {
 	tr := trainer(t, small(t, "conv2-ae", n, 2), []Network{n, n}, rest, Settings{Epochs: 1, Batch: 40,
 		Objective: Gaussian, Loss: Stability, Sigma: 0.3, Optimizer: Adam, LearningRate: 0.001})
 	finish(t, tr)
-	same := must.Get(control.IdentityEmbedding(n.state()))(t)
+	same := must.Get(control.IdentityEmbedding(n.State()))(t)
 	x := ort.Tensor{Shape: []int64{1, 3, 32, 32}, Data: make([]float32, 3*32*32)}
 	right := 0
 	session := must.Get(ort.OpenGraph(n.After))(t)
@@ -414,7 +423,7 @@ func TestJudge(t *testing.T) {
 		right += held.right([]int{i}, must.Get(session.Run([]ort.Tensor{x}))(t)[0].Data)
 	}
 	want := float64(right) / 160
-	j := must.Get(tr.Judge(t.Context(), same, held, true))(t)
+	j := must.Get(tr.Judge(t.Context(), []*onnx.Graph{same}, held, true))(t)
 	if math.Abs(j.Alone-want) > 1e-9 || math.Abs(j.Clean-want) > 1e-9 || j.Images != 160 || want < 0.8 {
 		t.Errorf("%+v, the network alone has %v", j, want)
 	}
@@ -427,7 +436,7 @@ func TestJudge(t *testing.T) {
 	if again, ok := ReadJudged(j.Meta()); !ok || math.Abs(again.Through-j.Through) > 1e-6 {
 		t.Errorf("%+v is read as %+v", j, again)
 	}
-	flat := must.Get(tr.Judge(t.Context(), small(t, "conv2-ae", n, 2), held, true))(t)
+	flat := must.Get(tr.Judge(t.Context(), []*onnx.Graph{small(t, "conv2-ae", n, 2)}, held, true))(t)
 	if flat.Clean > 0.3 || math.Abs(flat.Alone-want) > 1e-9 {
 		t.Errorf("before training: %+v", flat)
 	}

@@ -43,13 +43,13 @@ func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.R
 // Trainer fits one embedding to one or several networks. It serves one goroutine.
 type Trainer struct {
 	settings   Settings
-	embedding  *onnx.Graph
-	parameters []string
-	values     [][]float32 // of the parameters
-	average    [][]float32 // of the values over the steps; nil if there is none
-	settled    [][]float32 // statistics at the average; nil until they are asked for after a step
-	statistics []string    // means and variances of normalisations that learn, by node
-	running    [][]float32 // their running averages
+	embeddings []*onnx.Graph // E, and that of a later state if it trains along
+	parameters []string      // of all of them
+	shapes     []onnx.Shape  // of the parameters
+	values     [][]float32   // of the parameters
+	average    [][]float32   // of the values over the steps; nil if there is none
+	settled    [][]float32   // statistics at the average; nil until they are asked for after a step
+	running    [][]float32   // running averages of the means and variances of normalisations that learn, by node
 	networks   []*frozen
 	data       Data
 	optimizer  *optimizer
@@ -71,19 +71,29 @@ type frozen struct {
 }
 
 // NewTrainer prepares to train an embedding (weights, biases and scales) on the states of networks with the same
-// images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
-func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
+// images, states and classes, and along with it, if the networks have a part [Network.Between], the embedding of the
+// later state. Errors name what does not fit and operators without a gradient. Close it when done.
+func NewTrainer(embeddings []*onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
 	if err := check(networks, data, s); err != nil {
 		return nil, err
 	}
 	if s.Workers = ort.AtMost(s.Workers); s.Workers <= 0 {
 		s.Workers = runtime.NumCPU()
 	}
-	embedding = embedding.Clone()
-	Apart(embedding)
-	t := &Trainer{settings: s, embedding: embedding, parameters: parametersOf(embedding), data: data}
-	if len(t.parameters) == 0 {
-		return nil, fmt.Errorf("the embedding has no weights that could be trained")
+	t := &Trainer{settings: s, data: data}
+	for _, e := range embeddings {
+		e = e.Clone()
+		Apart(e)
+		names := parametersOf(e)
+		if len(names) == 0 {
+			return nil, fmt.Errorf("the embedding has no weights that could be trained")
+		}
+		for _, p := range names {
+			v := slices.Clone(e.Consts[p].Floats)
+			t.parameters, t.shapes = append(t.parameters, p), append(t.shapes, e.Consts[p].Shape)
+			t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
+		}
+		t.embeddings = append(t.embeddings, e)
 	}
 	t.noise = s.gaussian
 	t.scatter = func(epoch, image int, w *attacks.Walk) { w.Scatter(generator(s.Seed, "start", epoch, image)) }
@@ -94,16 +104,15 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		}
 		return generator(s.Seed, "network", step, 0).IntN(len(networks))
 	}
-	for _, p := range t.parameters {
-		v := slices.Clone(embedding.Consts[p].Floats)
-		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
-	}
 	t.optimizer = newOptimizer(s, t.values)
 	if s.Average > 0 {
 		t.average = lists.Map(t.values, slices.Clone)
 	}
-	if learns(embedding) {
-		if err := t.track(); err != nil {
+	for _, e := range t.embeddings {
+		if !learns(e) {
+			continue
+		}
+		if err := t.track(e); err != nil {
 			return nil, err
 		}
 	}
@@ -147,16 +156,14 @@ func Apart(e *onnx.Graph) bool {
 	return shared
 }
 
-func (t *Trainer) track() error {
-	for _, n := range normalisations(t.embedding) {
-		for _, i := range []int{3, 4} { // mean, variance
-			c, ok := t.embedding.Consts[n.Inputs[i]]
-			if !ok {
-				return fmt.Errorf("node %s: the statistics %q are no constant", n, n.Inputs[i])
-			}
-			t.statistics = append(t.statistics, n.Inputs[i])
-			t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))
+// track follows the statistics of an embedding's normalisations.
+func (t *Trainer) track(e *onnx.Graph) error {
+	for _, name := range statisticsOf(e) {
+		c, ok := e.Consts[name]
+		if !ok {
+			return fmt.Errorf("the statistics %q of a normalisation are no constant", name)
 		}
+		t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))
 	}
 	return nil
 }
@@ -174,9 +181,10 @@ func check(networks []Network, data Data, s Settings) error {
 		switch {
 		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
-		case !slices.Equal(n.state(), first.state()) || n.classes() != first.classes():
+		case !slices.Equal(n.State(), first.State()) || n.classes() != first.classes() ||
+			!slices.Equal(n.After.Inputs[0].Shape, first.After.Inputs[0].Shape):
 			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
-				"one embedding can't serve both", first.Name, n.Name, first.state(), n.state(), first.classes(),
+				"one embedding can't serve both", first.Name, n.Name, first.State(), n.State(), first.classes(),
 				n.classes())
 		case i >= 0:
 			return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, data.Labels[i], n.Name,
@@ -187,7 +195,7 @@ func check(networks []Network, data Data, s Settings) error {
 }
 
 func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
-	g, err := lossGraph(n, t.embedding, t.settings, byImage)
+	g, err := lossGraph(n, t.embeddings, t.settings, byImage)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +250,9 @@ func (t *Trainer) Done() int { return len(t.history) }
 // History lists the losses of all steps made so far.
 func (t *Trainer) History() []Loss { return t.history }
 
-// Embedding returns E in its present state: with the average of its weights, if the settings ask for one.
-func (t *Trainer) Embedding(ctx context.Context) (*onnx.Graph, error) {
+// Embeddings returns E, and that of a later state if it trains along, in their present state: with the average of
+// their weights, if the settings ask for one.
+func (t *Trainer) Embeddings(ctx context.Context) ([]*onnx.Graph, error) {
 	if t.average == nil {
 		return t.withValues(t.values, t.running), nil
 	}
@@ -292,14 +301,23 @@ func (t *Trainer) follow(steps int) {
 	}
 }
 
-// withValues returns the embedding with values of its parameters and its statistics.
-func (t *Trainer) withValues(parameters, statistics [][]float32) *onnx.Graph {
-	e := t.embedding.Clone()
-	values := slices.Concat(parameters, statistics)
-	for i, name := range slices.Concat(t.parameters, t.statistics) {
-		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(values[i]))
+// withValues returns the embeddings with values of their parameters and their statistics.
+func (t *Trainer) withValues(parameters, statistics [][]float32) (all []*onnx.Graph) {
+	for _, e := range t.embeddings {
+		e = e.Clone()
+		set := func(names []string, values *[][]float32) {
+			for _, name := range names {
+				e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone((*values)[0]))
+				*values = (*values)[1:]
+			}
+		}
+		set(parametersOf(e), &parameters)
+		if learns(e) {
+			set(statisticsOf(e), &statistics)
+		}
+		all = append(all, e)
 	}
-	return e
+	return all
 }
 
 // Failed is an error that a training would meet again.
@@ -400,7 +418,7 @@ func sum(values []float32) (sum float64) {
 
 // weight returns the weight of the sum over a state's values at a step.
 func (t *Trainer) weight(step int) float64 {
-	return t.settings.weight(step, t.Steps(), t.PerEpoch(), t.networks[0].state().Items())
+	return t.settings.weight(step, t.Steps(), t.PerEpoch(), t.networks[0].State().Items())
 }
 
 // with appends a step's weight, the parameters, and the inputs of normalisations, to a graph's other inputs.
@@ -408,9 +426,9 @@ func (t *Trainer) with(step int, in []ort.Tensor) []ort.Tensor {
 	images := in[0].Shape[0]
 	in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{float32(t.weight(step))}})
 	for i, v := range t.values {
-		in = append(in, ort.Tensor{Shape: t.embedding.Consts[t.parameters[i]].Shape, Data: v})
+		in = append(in, ort.Tensor{Shape: t.shapes[i], Data: v})
 	}
-	if len(t.statistics) > 0 {
+	if len(t.running) > 0 {
 		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{1 / float32(images)}})
 	}
 	return in

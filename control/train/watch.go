@@ -32,12 +32,12 @@ func (t *Trainer) Due() bool {
 // Watch judges the training after an epoch by held-back images. If the accuracy under PGD has fallen below half of the
 // best epoch's, the training goes back to the last good epoch, and the search's steps become shorter.
 func (t *Trainer) Watch(ctx context.Context, held Data) (Epoch, error) {
-	e, err := t.Embedding(ctx)
+	es, err := t.Embeddings(ctx)
 	if err != nil {
 		return Epoch{}, err
 	}
 	now := Epoch{Epoch: t.Done() / t.PerEpoch()}
-	if now.Judged, err = t.Judge(ctx, e, held, false); err != nil {
+	if now.Judged, err = t.Judge(ctx, es, held, false); err != nil {
 		return now, err
 	}
 	best := 0.0

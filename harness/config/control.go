@@ -1,7 +1,9 @@
 package config
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"selfheal/control"
 	"selfheal/internal/lists"
@@ -23,7 +25,7 @@ type Layer struct {
 
 // Embedding describes the embedding function that a state is controlled towards.
 type Embedding struct {
-	Kind     string  // one of [control.EmbeddingKinds]; decoding turns autoencoder into ONNX with a Training
+	Kind     string  // one of [control.EmbeddingKinds]; decoding turns autoencoder and along into ONNX with a Training
 	Fit      string  // linear: the data set to fit it on
 	Variance float64 // linear: fraction of the variance to keep, in (0,1]; 0 if Rank is given
 	Rank     int     // linear: number of components; 0 if Variance is given
@@ -82,7 +84,35 @@ func controlObject(name string, c *Control) object {
 			}
 			places[l.At] = true
 		}
+		c.link(func(layer int, why string) {
+			d.fail(n.get("layers").items[layer].pos, "%s.layers[%d]: %s", where, layer, why)
+		})
 	}}
+}
+
+// link tells an embedding that trains along, and the one that it trains along with, of each other. A control with such
+// embeddings has no others.
+func (c *Control) link(fail func(layer int, why string)) {
+	is := func(i int, along bool) bool {
+		t := c.Layers[i].Embedding.Training
+		return t != nil && (along && t.IsAlong || !along && t.Joint && c.Layers[i].At.Kind == AtInput)
+	}
+	for i, l := range c.Layers {
+		t := l.Embedding.Training
+		switch other := 1 - i; {
+		case t == nil || !t.Joint && !t.IsAlong:
+		case len(c.Layers) != 2 || !is(other, t.Joint) || !is(i, !t.Joint):
+			fail(i, "joint training takes a control of two embeddings: an autoencoder at the input whose objective "+
+				"has joint: true, and one of kind along behind it")
+			return
+		case t.Joint && strings.Contains(c.Layers[other].Embedding.Path, "{size}"):
+			fail(other, "one embedding trains along: its path has no {size}")
+		case t.Joint:
+			t.Along = c.Layers[other].Embedding.Training
+			t.Along.With, t.Along.Fit, t.Along.Models = t, t.Fit, t.Models
+			t.JointWeight = t.Along.Weight
+		}
+	}
 }
 
 func layerObject(l *Layer) object {
@@ -158,15 +188,20 @@ func (e *Embedding) object() object {
 		required("path", file(&e.Path), "the file; {size} stands for the state's number of values").in(control.ONNX),
 		required("path", file(&e.Path), "file that `selfheal fit` writes and runs read; {size} as in "+
 			"onnx").in(control.Autoencoder),
+		required("path", file(&e.Path), "file that `selfheal fit` writes and runs read").in(control.Along),
 	}
 	for _, r := range t.rows() {
-		rows = append(rows, r.in(control.Autoencoder).notHashed())
+		forms := []string{control.Autoencoder}
+		if slices.Contains(ofNetwork, r.key) {
+			forms = append(forms, control.Along)
+		}
+		rows = append(rows, r.in(forms...).notHashed())
 	}
 	return object{rows: rows, forms: formsBy("kind", embeddingKinds),
 		either: map[string][2]string{control.Linear: {"variance", "rank"},
-			control.Autoencoder: {"architecture", "start"}},
+			control.Autoencoder: {"architecture", "start"}, control.Along: {"architecture", "start"}},
 		check: func(d *decoder, n *node, where string) {
-			if e.Kind != control.Autoencoder {
+			if t.IsAlong = e.Kind == control.Along; e.Kind != control.Autoencoder && !t.IsAlong {
 				return
 			}
 			t.checkDimensions(d, n, where)

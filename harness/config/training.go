@@ -37,7 +37,13 @@ type Training struct {
 	// Restarts is how often a training that goes astray is begun anew, each time from the next seed; 0: it goes on.
 	Restarts int
 	HeldOut  *int // images that judge it and take no part; nil: see [Training.Judges]
+	// IsAlong is set for an embedding that trains along With another's training, which knows it as Along.
+	IsAlong     bool
+	Along, With *Training
 }
+
+// ofNetwork lists the keys of a training that one of kind along has, too.
+var ofNetwork = []string{"architecture", "width", "stages", "sizes", "start", "weight", "reconstruction"}
 
 // mostHeldOut is how many images judge an embedding unless the config says how many.
 const mostHeldOut = 512
@@ -193,6 +199,8 @@ func (t *Training) objectiveObject() object {
 			"epochs after these over which epsilon grows from 0").in(adversarial),
 		optional("weight_end", decimal(&t.WeightEnd, setting.Positive), "",
 			"what `weight` goes on to over the ramp; default: it stays").in(adversarial),
+		optional("joint", boolean(&t.Joint), "false",
+			"train the control's embedding of kind along by the same steps").in(adversarial),
 	}, check: func(d *decoder, n *node, where string) {
 		if t.StepSize == 0 {
 			if t.StepSize = t.Epsilon / 4; t.Objective == train.Adversarial && t.Steps == 1 {

@@ -8,6 +8,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/train"
+	"selfheal/internal/must"
 )
 
 // asTraining returns small with a training in place of its linear embedding.
@@ -65,6 +66,43 @@ func TestTraining(t *testing.T) {
 	if e := mustParse(t, small).Control("pca").Layers[0].Embedding; e.Training != nil {
 		t.Errorf("a linear embedding has the training %+v", e.Training)
 	}
+}
+
+// An embedding that trains along and the one that it trains along with know each other; neither stands alone.
+func TestJointTraining(t *testing.T) {
+	t.Parallel()
+	const front = `{kind: autoencoder, fit: test, path: f.onnx, architecture: unet, epochs: 1,
+          objective: {kind: adversarial, norm: l2, epsilon: 1, joint: JOINT}}`
+	const along = "{kind: along, path: l.onnx, architecture: mlp-ae, weight: 0.02}"
+	control := func(joint string, layers ...string) string {
+		text := "controls:\n  pca:\n    layers:\n"
+		for _, l := range layers {
+			text += "      - {" + l + "}\n"
+		}
+		before, after, _ := strings.Cut(small, "controls:\n")
+		_, rest, _ := strings.Cut(after, "\nattacks:")
+		return before + strings.ReplaceAll(text, "JOINT", joint) + "attacks:" + rest
+	}
+	both := mustParse(t, control("true", "at: input, embedding: "+front, "at: last, embedding: "+along))
+	layers := both.Control("pca").Layers
+	first, second := layers[0].Embedding.Training, layers[1].Embedding.Training
+	if first.Along != second || second.With != first || first.JointWeight != 0.02 || second.Fit != "test" {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	const want = "joint training takes a control of two embeddings"
+	for _, text := range []string{
+		control("true", "at: input, embedding: "+front),
+		control("true", "at: 1, embedding: "+front, "at: last, embedding: "+along),
+		control("false", "at: input, embedding: "+front, "at: last, embedding: "+along),
+		control("true", "at: input, embedding: "+front, "at: last, embedding: "+along,
+			"at: 1, embedding: {kind: identity}"),
+	} {
+		_, err := parse(text)
+		must.Refuse(t, err, want)
+	}
+	_, err := parse(control("true", "at: input, embedding: "+front, "at: last, embedding: {kind: along, path: l.onnx, "+
+		"architecture: mlp-ae, epochs: 2}"))
+	must.Refuse(t, err, "epochs", "kind along")
 }
 
 func TestTrainingErrors(t *testing.T) {

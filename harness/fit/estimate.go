@@ -29,7 +29,9 @@ func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated
 	f.timing = true
 	var all []Estimated
 	for i, l := range f.control.Layers {
-		if !f.absent(l.Embedding) {
+		t := l.Embedding.Training
+		if t == nil || t.IsAlong ||
+			!f.absent(l.Embedding) && (t.Along == nil || !plan.Absent(f.Config.Files, t.Along.Path)) {
 			continue
 		}
 		groups, err := f.groups(i, l.Embedding.Training)

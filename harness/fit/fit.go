@@ -263,6 +263,12 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 	if err != nil {
 		return err
 	}
+	if t.IsAlong { // the training of the layer before it was also its own
+		first := f.done[len(f.done)-1]
+		first.Fit.At, first.Kind, first.Path = groups[0].At, groups[0].Kind, groups[0].Path
+		f.done = append(f.done, first)
+		return nil
+	}
 	for _, g := range groups {
 		if g, err = f.chosen(ctx, layer, t, g); err != nil {
 			return err
@@ -286,6 +292,15 @@ func (f *fitter) embedding(path string) atomicfile.File {
 	to := f.o.At(path, "embedding")
 	to.Known = true
 	return to
+}
+
+// files returns the embedding's file of a training, and that of the embedding that trains along.
+func (f *fitter) files(path string, t *config.Training) []atomicfile.File {
+	all := []atomicfile.File{f.embedding(path)}
+	if folder, ok := f.Config.Files.(config.Folder); ok && t.Along != nil {
+		all = append(all, f.embedding(folder.Path(t.Along.Path)))
+	}
+	return all
 }
 
 // log returns the file of a training's losses, beside its embedding.

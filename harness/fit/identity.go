@@ -45,6 +45,16 @@ type trainingIdentity struct {
 	Networks map[string]result.Network        `json:"networks"`
 	Before   map[string]result.LayerEmbedding `json:"before,omitempty"`      // by place
 	Linear   *uint64                          `json:"linear_seed,omitempty"` // if a linear embedding is before it
+	Along    *alongIdentity                   `json:"along,omitempty"`
+}
+
+// alongIdentity is of the embedding that trains along.
+type alongIdentity struct {
+	At           string `json:"at"`
+	Architecture string `json:"architecture,omitzero"`
+	train.Dimensions
+	StartSHA256    string               `json:"start_sha256,omitzero"`
+	Reconstruction train.Reconstruction `json:"reconstruction"`
 }
 
 // identify returns the identity of a layer's training. It opens networks only if a place or a state's size is not
@@ -66,12 +76,16 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	if t.Objective == train.Gaussian || t.Objective == train.Denoising {
 		id.Noise = noiseVersion
 	}
-	if id.Seed = t.Seed; t.Start != "" {
-		file, err := open.ReadModel(f.Config.Files, t.Start)
-		if err != nil {
-			return nil, fmt.Errorf("start %w", err)
+	id.Seed = t.Seed
+	if id.StartSHA256, err = hashOfStart(f.Config.Files, t); err != nil {
+		return nil, err
+	}
+	if other := t.Along; other != nil {
+		id.Along = &alongIdentity{At: open.Place(f.control.Layers[along(layer)].At).String(),
+			Architecture: other.Architecture, Dimensions: other.Dimensions, Reconstruction: other.Reconstruction}
+		if id.Along.StartSHA256, err = hashOfStart(f.Config.Files, other); err != nil {
+			return nil, err
 		}
-		id.StartSHA256 = file.SHA256
 	}
 	for _, name := range names {
 		m, err := f.model(name)
@@ -98,6 +112,18 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		}
 	}
 	return json.Marshal(id)
+}
+
+// hashOfStart returns the hash of the file that a training starts with; "" without one.
+func hashOfStart(files fs.FS, t *config.Training) (string, error) {
+	if t.Start == "" {
+		return "", nil
+	}
+	file, err := open.ReadModel(files, t.Start)
+	if err != nil {
+		return "", fmt.Errorf("start %w", err)
+	}
+	return file.SHA256, nil
 }
 
 // identifyBefore describes the embedding of another layer.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"selfheal/control/train"
@@ -63,6 +64,9 @@ func (f *fitter) chosen(ctx context.Context, layer int, t *config.Training, done
 			}
 		}
 		return nil
+	}
+	if t.Along != nil {
+		return done, open.Wrong(errors.New("--seeds is for trainings of one embedding, not for joint ones"))
 	}
 	if there, err := trainedFrom(done.Path); err == nil && !f.o.Force && place(all, there) >= 0 {
 		return f.kept(done), drop()
@@ -173,7 +177,7 @@ func (f *fitter) try(ctx context.Context, layer int, one attempt, w *trainingFol
 	if done.Judged, err = j.judge(ctx, done.Path); err != nil {
 		return done, unfinished(err)
 	}
-	err = j.write(ctx, f.log(done.Path), f.embedding(done.Path), f.provenance(j, done, &one.Training))
+	err = j.write(ctx, f.log(done.Path), f.files(done.Path, &one.Training), f.provenance(j, done, &one.Training))
 	if err != nil {
 		return done, unfinished(err)
 	}
@@ -195,15 +199,20 @@ func place(all []attempt, id []byte) int {
 func (f *fitter) claim(path string, all []attempt) (w *trainingFolder, at int, saved *train.Checkpoint, err error) {
 	var there, other []byte // the training of the embedding, and that of the checkpoints
 	var absent error
+	files := f.files(path, &all[0].Training)
 	finished := func() bool {
-		there, absent = trainedFrom(path)
-		return absent == nil && place(all, there) >= 0 && !f.o.Force
+		for _, file := range slices.Backward(files) {
+			if there, absent = trainedFrom(file.Path()); absent != nil || place(all, there) < 0 {
+				return false
+			}
+		}
+		return !f.o.Force
 	}
 	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
 		f.resumed = true
 		return nil, 0, nil, nil
 	}
-	for _, to := range []atomicfile.File{f.log(path), f.embedding(path)} {
+	for _, to := range append([]atomicfile.File{f.log(path)}, files...) {
 		may := to.May
 		if f.o.Force { // continues without it
 			may = to.Claim

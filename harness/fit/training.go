@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +37,9 @@ func pause(took time.Duration) time.Duration { return max(leastPause, min(50*too
 // training trains a layer's auto-encoder.
 type training struct {
 	trainer   *train.Trainer
-	id        []byte // its identity
-	state     onnx.Shape
+	id        []byte       // its identity
+	states    []onnx.Shape // of the embedding, and of one that trains along
+	places    []string     // likewise
 	data      *dataset.Dataset
 	held      train.Data // judges the embedding; empty if no image is held back
 	start     string     // architecture, or the start's file and SHA-256
@@ -67,12 +69,17 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 				return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
 			}
 		}
-		around, err := train.Around(here.Net, here.Chain, here.T, earlier, f.Config.Runtime.Winograd)
+		later := 0
+		j.states, j.places = []onnx.Shape{here.State()}, []string{here.Place()}
+		if t.Along != nil {
+			behind := layers[along(layer)]
+			later, j.states, j.places = behind.T, append(j.states, behind.State()), append(j.places, behind.Place())
+		}
+		around, err := train.Around(here.Net, here.Chain, here.T, later, earlier, f.Config.Runtime.Winograd)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
 		networks = append(networks, around)
-		j.state = here.State()
 	}
 	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
@@ -87,13 +94,33 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
+	all := []*onnx.Graph{e}
+	if t.Along != nil {
+		behind, err := networks[0].Behind(e)
+		if err != nil {
+			return nil, err
+		}
+		other := *t.Along
+		other.Seed = t.Seed
+		second, err := f.start(j, &other, behind, data)
+		if err != nil {
+			return nil, open.Wrong(fmt.Errorf("the embedding that trains along: %w", err))
+		}
+		all = append(all, second)
+		if other.Reconstruction == train.MeanValue {
+			settings.JointWeight /= float64(j.states[1].Items())
+		}
+	}
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
 	if on := f.Pool.Target(false); on.Row().Device() {
 		settings.On = on
 	}
-	j.trainer, err = train.NewTrainer(e, networks, data, settings)
+	j.trainer, err = train.NewTrainer(all, networks, data, settings)
 	return j, open.Wrong(err)
 }
+
+// along returns the layer whose embedding trains along with a layer's: a control with such embeddings has two.
+func along(layer int) int { return 1 - layer }
 
 // heldOut returns how many images of a training's data set judge it.
 func heldOut(t *config.Training, d *dataset.Dataset) (int, error) {
@@ -105,14 +132,19 @@ func heldOut(t *config.Training, d *dataset.Dataset) (int, error) {
 	return n, nil
 }
 
+// begunWith notes what an embedding begins with.
+func (j *training) begunWith(start string) { j.start = strings.TrimPrefix(j.start+", "+start, ", ") }
+
+// start returns the embedding that a training begins with, for the states that enter n.After or n.Between.
 func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
+	state := n.State()
 	if t.Start != "" {
 		file, err := open.ReadModel(f.Config.Files, t.Start)
 		if err != nil {
 			return nil, fmt.Errorf("start %w", err)
 		}
-		j.start = "start " + file.SHA256
-		e, err := control.ONNXEmbedding(file.Data, j.state)
+		j.begunWith("start " + file.SHA256)
+		e, err := control.ONNXEmbedding(file.Data, state)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", t.Start, err)
 		}
@@ -122,8 +154,8 @@ func (f *fitter) start(j *training, t *config.Training, n train.Network, data tr
 		}
 		return e, nil
 	}
-	j.start = "architecture " + t.Architecture
-	e, err := train.New(t.Architecture, j.state, n.Before == nil, t.Dimensions, t.Seed)
+	j.begunWith("architecture " + t.Architecture)
+	e, err := train.New(t.Architecture, state, n.Before == nil, t.Dimensions, t.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -215,19 +247,11 @@ const mostLost = 0.05
 // were held back. It returns an error if it loses accuracy on either, and none about held-back images if there are
 // none.
 func (j *training) judge(ctx context.Context, path string) (judged train.Judged, err error) {
-	e, err := j.trainer.Embedding(ctx)
+	written, err := j.written(ctx)
 	if err != nil {
 		return judged, err
 	}
-	data, err := e.Encode()
-	if err != nil {
-		return judged, err
-	}
-	written, err := control.ONNXEmbedding(data, j.state)
-	if err != nil {
-		return judged, fmt.Errorf("embedding: %w", err)
-	}
-	saw, gives, images, err := j.trainer.Check(ctx, written)
+	saw, gives, images, err := j.trainer.Check(ctx, written...)
 	if err != nil {
 		return judged, fmt.Errorf("embedding: %w", err)
 	}
@@ -253,14 +277,31 @@ func (j *training) judge(ctx context.Context, path string) (judged train.Judged,
 	return judged, nil
 }
 
-// write writes the losses and then the embedding beside them. The training is finished when the embedding is there.
-func (j *training) write(ctx context.Context, log, embedding atomicfile.File, meta map[string]string) error {
-	e, err := j.trainer.Embedding(ctx)
+// written returns the embeddings as files would give them.
+func (j *training) written(ctx context.Context) (all []*onnx.Graph, err error) {
+	es, err := j.trainer.Embeddings(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.Meta = meta
-	data, err := e.Encode()
+	for i, e := range es {
+		data, err := e.Encode()
+		if err != nil {
+			return nil, err
+		}
+		read, err := control.ONNXEmbedding(data, j.states[i])
+		if err != nil {
+			return nil, fmt.Errorf("embedding: %w", err)
+		}
+		all = append(all, read)
+	}
+	return all, nil
+}
+
+// write writes the losses and then the embeddings beside them, the one that trains along first. The training is
+// finished when the embedding is there.
+func (j *training) write(ctx context.Context, log atomicfile.File, embeddings []atomicfile.File,
+	meta map[string]string) error {
+	es, err := j.trainer.Embeddings(ctx)
 	if err != nil {
 		return err
 	}
@@ -273,7 +314,18 @@ func (j *training) write(ctx context.Context, log, embedding atomicfile.File, me
 	if err := log.WriteSynced(b.Bytes()); err != nil {
 		return err
 	}
-	return embedding.WriteSynced(data)
+	for i, e := range slices.Backward(es) {
+		e.Meta = maps.Clone(meta)
+		e.Meta["at"] = j.places[i]
+		data, err := e.Encode()
+		if err == nil {
+			err = embeddings[i].WriteSynced(data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trainingSuffix ends the name of a training's folder, beside its embedding.

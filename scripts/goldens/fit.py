@@ -21,7 +21,8 @@ conv_ae.onnx and in the order of training.json.
     python3 scripts/goldens/fit.py adversarial
 
 writes adversarial.json: the losses of every step of objective adversarial in each norm, from the weights of conv_ae.onnx and
-in the order of training.json, with a weight that falls, a rate that warms up, clipped gradients and averaged weights.
+in the order of training.json, with a weight that falls, a rate that warms up, clipped gradients and averaged weights. In the
+last run features.onnx, which it writes too, trains along.
 
     python3 scripts/goldens/fit.py normalised
 
@@ -218,6 +219,7 @@ ADVERSARIAL = (
      "average": 0.95, "warmup": 0.3, "ramp": 1.5, "weight_end": 0.01},
     {"norm": "l2", "epsilon": 0.5, "steps": 3, "step_size": 0.25, "loss": "trades", "beta": 6},
     {"norm": "l1", "epsilon": 8, "steps": 2, "step_size": 4, "schedule": "cosine", "lr_warmup": 0.1},
+    {"norm": "linf", "epsilon": 0.03, "steps": 1, "step_size": 0.0375, "joint": True, "joint_weight": 0.02},
 )
 LENGTH = {"linf": lambda v: v.abs().amax(1, True), "l2": lambda v: v.norm(dim=1, keepdim=True),
           "l1": lambda v: v.abs().sum(1, True)}
@@ -257,9 +259,14 @@ def adversarial(settings):
     pixels, labels = images()
     run, every = {**RUNS[0], "weight": WEIGHT, **settings}, IMAGES // BATCH
     average, steps, half = copy.deepcopy(embedding), 0, []
+    learning, behind = embedding, nn.Identity()
+    if run.get("joint"):
+        behind = nn.Sequential(nn.Linear(64, 16), nn.ELU(), nn.Linear(16, 64))
+        export_trained(behind, "features", torch.zeros(2, 64))
+        learning = nn.ModuleList([embedding, behind])
 
     def answers(x):
-        return classifier(embedding(x.reshape(-1, 3, 32, 32)))
+        return classifier.head(behind(classifier.features(embedding(x.reshape(-1, 3, 32, 32)))))
 
     def objective(number, chosen):
         x, y = pixels[chosen].flatten(1), labels[chosen]
@@ -277,7 +284,8 @@ def adversarial(settings):
             gradient, = torch.autograd.grad(found, d)
             d = stepped(x, d.detach(), gradient, run["norm"], ramp * run["step_size"], epsilon)
         e = embedding((x + d.detach()).reshape(-1, 3, 32, 32))
-        z = classifier(e)
+        features = classifier.features(e)
+        z = classifier.head(behind(features))
         if run.get("loss") == "trades":
             clean = answers(x)
             loss = functional.cross_entropy(clean, y) + run["beta"] * functional.kl_div(
@@ -290,7 +298,8 @@ def adversarial(settings):
             weight = run["weight_start"] * (weight / run["weight_start"]) ** past
         if "weight_end" in run:
             weight *= (run["weight_end"] / run["weight"]) ** ramp
-        return loss + weight * reconstruction, loss, reconstruction
+        along = squares(behind(features), features).sum(dim=1).mean()
+        return loss + weight * reconstruction + run.get("joint_weight", 0) * along, loss, reconstruction
 
     def share(progress):
         step, all_steps = round(progress * EPOCHS * every), EPOCHS * every
@@ -308,7 +317,7 @@ def adversarial(settings):
         if done == EPOCHS * every // 2:
             half.extend(average.layers[-2].bias.tolist())
 
-    losses = descend(embedding, order, run, objective, share, after)
+    losses = descend(learning, order, run, objective, share, after)
     return {"settings": run, **losses, "average": half}
 
 
