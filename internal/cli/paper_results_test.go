@@ -46,6 +46,9 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 	}
 	for _, path := range runs {
 		folder := filepath.Dir(path)
+		if strings.HasPrefix(filepath.Base(folder), "first") {
+			continue // see TestFronts
+		}
 		t.Run(folder, func(t *testing.T) {
 			if !strings.Contains(folder, "paper/resnet") && !testinput.Large() {
 				t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on networks of full size take minutes")
@@ -132,6 +135,37 @@ func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, of result.D
 		t.Skipf("the images that the results are of are neither in data nor in %s (%v)", other, err)
 	}
 	return other
+}
+
+// The adversarial images of the controls in docs/paper/front, on the first 20 test images, lie in their balls and give
+// the committed verdicts; so does PGD when it is made again.
+func TestFronts(t *testing.T) {
+	testinput.Runtime(t)
+	runs := must.Get(filepath.Glob("docs/paper/front/first*/results.json"))(t)
+	if len(runs) == 0 {
+		t.Fatal("docs/paper/front has no results")
+	}
+	for _, path := range runs {
+		folder := filepath.Dir(path)
+		done(t, "verify", folder)
+		want, out := must.Get(result.Read(path))(t), t.TempDir()
+		args := slices.Clone(want.Command[1:])
+		args[slices.Index(args, "--out")+1] = out
+		done(t, append(args, "--quiet")...)
+		got, _ := results(t, out)
+		for i, c := range got.Cells {
+			w := want.Cells[i]
+			differ := 0
+			for k := range w.Verdicts {
+				if c.Verdicts[k] != w.Verdicts[k] {
+					differ++
+				}
+			}
+			if c.ID != w.ID || len(c.Verdicts) != 20 || differ > 1 { // a processor may round one of them to the other side
+				t.Errorf("%s: %s, not %s", c.ID, c.Verdicts, w.Verdicts)
+			}
+		}
+	}
 }
 
 // The README's first table is of the results in docs/paper/resnet: accuracy in % without control and with it.
