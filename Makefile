@@ -14,7 +14,7 @@ test:
 
 # The packages whose goroutines share state, without slow tests in which nothing goes on beside anything (ALONE); of
 # whole runs, those in which much does (BESIDE).
-ALONE = BrokenImagesAreNot|ParseIsLinear|SumsLeave|RandomProperties|Quantised|GraphAnswers|Agrees?With|NoClassifier|NPYErrors|AlexNets|Seeds|OtherTrainings|ForcedFit
+ALONE = ^Test(BrokenImagesAreNotBranchedOn|ParseIsLinear|GraphAnswersAsTheController|GradientsAgreeWithPyTorch|ThroughAgreesWithDifferences|NoClassifier|NPYErrors|AlexNetsErrors|Seeds|OtherTrainingsAreRefused|ForcedFit|JointFit)$$
 BESIDE = Merge|Attempts|DamagedShards|Submit|Continue|Stopped|Journal|Removed|DependOn|CraftedOnce|Cancel|Bracket|Prove|Votes
 race:
 	go test -race -short -count=1 -skip '$(ALONE)' ./models/ort ./control $$(go list ./harness/... | \

@@ -32,19 +32,24 @@ var script string
 
 // pages holds the templates of the HTML pages: of a report, which reads a view, and of the theory.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"words":        strings.Fields,
-	"marks":        func(s string) []string { return strings.Split(s, ",") },
-	"anchor":       table.MarkAnchor,
-	"share":        func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
-	"list":         func(of ...any) []any { return of },
-	"clean":        words.Clean,
-	"heading":      words.Heading,
-	"style":        func() template.CSS { return template.CSS(styleSheet) },
-	"series":       chart.SeriesStyle,
-	"script":       func() template.JS { return template.JS(script) },
-	"policy":       policy,
-	"overview":     func(v page) []chart.Sheet { return figure.Overview(v.Report.Report) },
-	"figures":      func(s table.Suite, accuracies bool) [][]chart.Sheet { return figure.Page(s.Suite, accuracies) },
+	"words":    strings.Fields,
+	"marks":    func(s string) []string { return strings.Split(s, ",") },
+	"anchor":   table.MarkAnchor,
+	"share":    func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+	"list":     func(of ...any) []any { return of },
+	"clean":    words.Clean,
+	"heading":  words.Heading,
+	"style":    func() template.CSS { return template.CSS(styleSheet) },
+	"series":   chart.SeriesStyle,
+	"script":   func() template.JS { return template.JS(script) },
+	"policy":   policy,
+	"overview": func(v page) []chart.Sheet { return figure.Overview(v.Report.Report) },
+	"figures": func(s table.Suite, drawn, accuracies bool) [][]chart.Sheet {
+		if !drawn {
+			return nil
+		}
+		return figure.Page(s.Suite, accuracies)
+	},
 	"paperFigures": func(v page) []chart.Sheet { return figure.Paper(v.Report.Report) },
 	"gallery":      gallery,
 	"traces":       func(s table.Suite) chart.Figure { return figure.Traces(s.Suite) },

@@ -128,7 +128,7 @@ const (
 	logitsAt         = iota // [N classes]
 	crossEntropyAt          // [N 1]
 	reconstructionAt        // [N 1], ‖E(x) − x‖²
-	gradientsAt             // and after them the statistics of normalisations
+	gradientsAt             // and after them the statistics of normalisations, and a second embedding's ‖E(x) − x‖²
 )
 
 // lossGraph returns a graph of the loss of a batch, Σ CE + weight·Σ ‖E(x) − x‖², and its gradients by the parameters
@@ -189,9 +189,11 @@ func lossGraph(n Network, embeddings []*onnx.Graph, s Settings, byImage bool) (*
 	if s.Weight > 0 && reconstructs { // ∂(w·‖d‖²)/∂d = 2w·d
 		seeds[distance] = b.Op("Mul", distance, b.Op("Add", weight, weight))
 	}
-	if len(embeddings) > 1 && s.JointWeight > 0 && reconstructs {
-		later := b.Op("Sub", seen.embedded[1], seen.states[1])
-		seeds[later] = b.Op("Mul", later, b.Float(float32(2*s.JointWeight)))
+	later := "" // the second embedding's
+	if len(embeddings) > 1 {
+		if later = b.Op("Sub", seen.embedded[1], seen.states[1]); s.JointWeight > 0 && reconstructs {
+			seeds[later] = b.Op("Mul", later, b.Float(float32(2*s.JointWeight)))
+		}
 	}
 	g, err := grad.Backward(b, seeds, wrt)
 	if independent, ok := errors.AsType[grad.IndependentError](err); ok {
@@ -200,15 +202,21 @@ func lossGraph(n Network, embeddings []*onnx.Graph, s Settings, byImage bool) (*
 	if err != nil {
 		return nil, err
 	}
-	flat := b.Op("Reshape", b.Op("Mul", distance, distance), b.Ints(0, n.State().Items()))
+	squared := func(d string) string {
+		flat := b.Op("Reshape", b.Op("Mul", d, d), b.Ints(0, b.Shape(d).Items()))
+		return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, flat, b.Ints(1))
+	}
 	b.Output("logits", z)
 	b.Output("cross-entropy", loss)
-	b.Output("reconstruction", b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, flat, b.Ints(1)))
+	b.Output("reconstruction", squared(distance))
 	for _, w := range wrt {
 		b.Output(grad.ParameterGradient(w), g[w])
 	}
 	for i, s := range statistics {
 		b.Output(fmt.Sprintf("statistics/%d", i), s)
+	}
+	if later != "" {
+		b.Output("reconstruction/along", squared(later))
 	}
 	if _, err := b.Done(); err != nil {
 		return nil, err

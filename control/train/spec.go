@@ -196,11 +196,13 @@ func (s Settings) ramp(k, perEpoch int) float64 {
 	if s.Objective != Adversarial {
 		return 1
 	}
-	past := float64(k)/float64(perEpoch) - s.Warmup
-	if past >= s.Ramp {
-		return 1
+	switch past := float64(k)/float64(perEpoch) - s.Warmup; {
+	case past < 0:
+		return 0
+	case past < s.Ramp:
+		return past / s.Ramp
 	}
-	return max(past, 0) / s.Ramp
+	return 1
 }
 
 // weight returns the weight of the sum over a state's values at step k of all, with so many an epoch.

@@ -28,9 +28,8 @@ func TestGradients(t *testing.T) {
 	testGradients(t, n, small(t, "mlp-ae", n, 6))
 	n, _ = classifier(t, onnx.Shape{onnx.Batch, 3, 32, 32})
 	testGradients(t, n, smooth(t, n.State()))
-	behind := zooBetween(t, "preact_standard.onnx", 0, -1)
-	last := zoo(t, "preact_standard.onnx", -1)
-	testGradients(t, behind, smooth(t, behind.State()), small(t, "mlp-ae", last, 6))
+	n.Between = smooth(t, n.State()) // the later state is such an image, too
+	testGradients(t, n, smooth(t, n.State()), smooth(t, n.State()))
 }
 
 // smooth returns an embedding of two normalisations, which take the batch's statistics, without a kink. Convolutions
@@ -60,7 +59,7 @@ func testGradients(t *testing.T, n Network, es ...*onnx.Graph) {
 		if len(es) > 1 && settings.Objective != Adversarial {
 			continue
 		}
-		settings.Weight = 0.3
+		settings.Weight, settings.JointWeight = 0.3, 0.2
 		o := settings.Objective + Objective(settings.Loss)
 		g := must.Get(lossGraph(n, es, settings, false))(t)
 		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
@@ -102,6 +101,9 @@ func testGradients(t *testing.T, n Network, es ...*onnx.Graph) {
 			}
 			sum := 0.0
 			for i := range out[crossEntropyAt].Data {
+				if len(es) > 1 {
+					sum += settings.JointWeight * float64(out[len(out)-1].Data[i])
+				}
 				sum += 0.3 * float64(out[reconstructionAt].Data[i])
 				if settings.Loss != MSE {
 					sum += float64(out[crossEntropyAt].Data[i])
@@ -439,5 +441,18 @@ func TestJudge(t *testing.T) {
 	flat := must.Get(tr.Judge(t.Context(), []*onnx.Graph{small(t, "conv2-ae", n, 2)}, held, true))(t)
 	if flat.Clean > 0.3 || math.Abs(flat.Alone-want) > 1e-9 {
 		t.Errorf("before training: %+v", flat)
+	}
+}
+
+// Epsilon is 0 during the warm-up and grows after it, at once without a ramp.
+func TestRamp(t *testing.T) {
+	for _, c := range []struct{ warmup, ramp, first, second, third float64 }{
+		{1, 0, 0, 1, 1}, {0, 0, 1, 1, 1}, {1, 2, 0, 0, 0.5}, {0, 2, 0, 0.5, 1},
+	} {
+		s := Settings{Objective: Adversarial, Warmup: c.warmup, Ramp: c.ramp}
+		want := [3]float64{c.first, c.second, c.third}
+		if got := [3]float64{s.ramp(0, 10), s.ramp(10, 10), s.ramp(20, 10)}; got != want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type Loss struct {
 	Network        int // index of the network that the step drew
 	CrossEntropy   float64
 	Reconstruction float64 // ‖E(x) − x‖²
+	Along          float64 // that of the embedding that trains along
 	Accuracy       float64
 	Rate           float64 // learning rate
 }
@@ -33,6 +34,7 @@ func Mean(list []Loss) (m Loss) {
 	for _, l := range list {
 		m.CrossEntropy += l.CrossEntropy / n
 		m.Reconstruction += l.Reconstruction / n
+		m.Along += l.Along / n
 		m.Accuracy += l.Accuracy / n
 	}
 	return m
@@ -181,8 +183,10 @@ func check(networks []Network, data Data, s Settings) error {
 		switch {
 		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
-		case !slices.Equal(n.State(), first.State()) || n.classes() != first.classes() ||
-			!slices.Equal(n.After.Inputs[0].Shape, first.After.Inputs[0].Shape):
+		case !slices.Equal(n.After.Inputs[0].Shape, first.After.Inputs[0].Shape) && n.Between != nil:
+			return fmt.Errorf("models %s and %s have later states of shape %v and %v: one embedding can't serve both",
+				first.Name, n.Name, first.After.Inputs[0].Shape, n.After.Inputs[0].Shape)
+		case !slices.Equal(n.State(), first.State()) || n.classes() != first.classes():
 			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
 				"one embedding can't serve both", first.Name, n.Name, first.State(), n.State(), first.classes(),
 				n.classes())
@@ -337,7 +341,8 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 		return l, err
 	}
 	n := float64(len(images))
-	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
+	l.CrossEntropy, l.Accuracy = sums.CrossEntropy/n, sums.Accuracy/n
+	l.Reconstruction, l.Along = sums.Reconstruction/n, sums.Along/n
 	if total := l.total(t.weight(l.Step)); !number.Finite(total) {
 		return l, Fail("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
@@ -383,7 +388,12 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 		all.CrossEntropy += sum(out[crossEntropyAt].Data)
 		all.Reconstruction += sum(out[reconstructionAt].Data)
 		all.Accuracy += float64(t.data.right(shards[k], out[logitsAt].Data))
-		for i, g := range out[gradientsAt:] {
+		if out = out[gradientsAt:]; len(t.embeddings) > 1 {
+			last := len(out) - 1
+			all.Along += sum(out[last].Data)
+			out = out[:last]
+		}
+		for i, g := range out {
 			weight := 1.0
 			if i >= len(t.values) { // statistics are means
 				weight = float64(len(shards[k]))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,11 +106,13 @@ func (c *Control) link(fail func(layer int, why string)) {
 			fail(i, "joint training takes a control of two embeddings: an autoencoder at the input whose objective "+
 				"has joint: true, and one of kind along behind it")
 			return
+		case t.Joint && path.Clean(c.Layers[other].Embedding.Path) == path.Clean(l.Embedding.Path):
+			fail(other, "two embeddings need two files")
 		case t.Joint && strings.Contains(c.Layers[other].Embedding.Path, "{size}"):
 			fail(other, "one embedding trains along: its path has no {size}")
 		case t.Joint:
 			t.Along = c.Layers[other].Embedding.Training
-			t.Along.With, t.Along.Fit, t.Along.Models = t, t.Fit, t.Models
+			t.Along.Fit, t.Along.Models = t.Fit, t.Models
 			t.JointWeight = t.Along.Weight
 		}
 	}

@@ -36,10 +36,9 @@ type Training struct {
 	Seed   uint64 // default: the config's
 	// Restarts is how often a training that goes astray is begun anew, each time from the next seed; 0: it goes on.
 	Restarts int
-	HeldOut  *int // images that judge it and take no part; nil: see [Training.Judges]
-	// IsAlong is set for an embedding that trains along With another's training, which knows it as Along.
-	IsAlong     bool
-	Along, With *Training
+	HeldOut  *int      // images that judge it and take no part; nil: see [Training.Judges]
+	IsAlong  bool      // it trains along with another, which knows it as Along
+	Along    *Training // the embedding that trains along with this one; nil if none does
 }
 
 // ofNetwork lists the keys of a training that one of kind along has, too.

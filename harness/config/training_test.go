@@ -86,7 +86,7 @@ func TestJointTraining(t *testing.T) {
 	both := mustParse(t, control("true", "at: input, embedding: "+front, "at: last, embedding: "+along))
 	layers := both.Control("pca").Layers
 	first, second := layers[0].Embedding.Training, layers[1].Embedding.Training
-	if first.Along != second || second.With != first || first.JointWeight != 0.02 || second.Fit != "test" {
+	if first.Along != second || first.JointWeight != 0.02 || second.Fit != "test" {
 		t.Errorf("%+v, %+v", first, second)
 	}
 	const want = "joint training takes a control of two embeddings"

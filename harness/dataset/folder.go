@@ -26,13 +26,13 @@ type folder struct {
 	leftNames []string // of the first of them
 }
 
-// noteExtensions are of files that hold no image, such as lists of labels and licences.
-var noteExtensions = []string{".csv", ".html", ".json", ".jsonl", ".log", ".md", ".tsv", ".txt", ".xml", ".yml"}
+// noteExtensions are of files that hold no image, such as lists of labels.
+var noteExtensions = []string{".csv", ".html", ".json", ".jsonl", ".md", ".tsv", ".txt", ".xml", ".yaml", ".yml"}
 
 // leave counts a file or folder that is not an image, but may hold one.
-func (f *folder) leave(name string) {
+func (f *folder) leave(name string, e fs.DirEntry) {
 	const most = 10 // most names that are kept
-	if slices.Contains(noteExtensions, strings.ToLower(path.Ext(name))) {
+	if !e.IsDir() && slices.Contains(noteExtensions, strings.ToLower(path.Ext(name))) {
 		return
 	}
 	if f.left++; len(f.leftNames) < most {
@@ -92,7 +92,7 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	}
 	for _, e := range beside {
 		if !slices.Contains(classes, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
-			f.leave(e.Name())
+			f.leave(e.Name(), e)
 		}
 	}
 	return f, f.listClasses(root, "", classes)
@@ -212,7 +212,7 @@ func (f *folder) list(dir string, label int) error {
 		case isImage && !file.IsDir():
 			f.add(dir, file.Name(), label)
 		default:
-			f.leave(path.Join(path.Base(dir), file.Name()))
+			f.leave(path.Join(path.Base(dir), file.Name()), file)
 		}
 	}
 	return nil

@@ -265,7 +265,7 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 	}
 	if t.IsAlong { // the training of the layer before it was also its own
 		first := f.done[len(f.done)-1]
-		first.Fit.At, first.Kind, first.Path = groups[0].At, groups[0].Kind, groups[0].Path
+		first.At, first.Path, first.Reconstruction = groups[0].At, groups[0].Path, first.Along
 		f.done = append(f.done, first)
 		return nil
 	}
@@ -297,7 +297,8 @@ func (f *fitter) embedding(path string) atomicfile.File {
 // files returns the embedding's file of a training, and that of the embedding that trains along.
 func (f *fitter) files(path string, t *config.Training) []atomicfile.File {
 	all := []atomicfile.File{f.embedding(path)}
-	if folder, ok := f.Config.Files.(config.Folder); ok && t.Along != nil {
+	if t.Along != nil {
+		folder, _ := f.Config.Files.(config.Folder) // else groups has refused
 		all = append(all, f.embedding(folder.Path(t.Along.Path)))
 	}
 	return all

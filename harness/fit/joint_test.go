@@ -51,13 +51,15 @@ func TestJointFit(t *testing.T) {
 	}
 	estimated(1)
 	first := fit(false)
-	ids, places := map[string]bool{}, []string{}
+	ids, own := map[string]bool{}, []string{}
 	for _, path := range paths {
 		g, _ := must.Get2(simplify.Load(path, simplify.Options{}))(t)
-		ids[g.Meta["training"]], places = true, append(places, g.Meta["at"])
+		m := g.Meta
+		ids[m["training"]], own = true, append(own, m["at"], m["weight"], m["begun_with"], m["reconstruction"])
 	}
-	if len(ids) != 1 || places[0] != "input" || places[1] == "input" {
-		t.Errorf("trainings %v at %v", ids, places)
+	if len(ids) != 1 || own[0] != "input" || own[4] == "input" || own[1] != "0.1" || own[5] != "0.02" ||
+		own[2] != "architecture conv-ae" || own[6] != "architecture mlp-ae" || own[3] == own[7] {
+		t.Errorf("trainings %v, of each embedding %q", ids, own)
 	}
 	estimated(0)
 	fit(true)
@@ -68,6 +70,14 @@ func TestJointFit(t *testing.T) {
 			t.Errorf("without file %d other embeddings are trained", i)
 		}
 	}
-	_, err := Fit(t.Context(), cfg, Options{Control: "both", Seeds: 2})
+	must.Do(t, os.Remove(paths[1]))
+	other := testplan.Config(t, testplan.Repository(t), fmt.Sprintf(joint, dir), nil,
+		"controls.both.layers.0.embedding.epochs=3")
+	_, err := Fit(t.Context(), other, Options{Control: "both"})
+	misconfigured(t, err, "front.onnx is of another training")
+	must.Do(t, os.WriteFile(paths[1], []byte("mine"), 0o644))
+	_, err = Fit(t.Context(), cfg, Options{Control: "both"})
+	misconfigured(t, err, "features.onnx is there already and does not say")
+	_, err = Fit(t.Context(), cfg, Options{Control: "both", Seeds: 2})
 	misconfigured(t, err, "--seeds is for trainings of one embedding")
 }

@@ -137,6 +137,13 @@ func (f *fitter) trainOne(ctx context.Context, layer int, all []attempt, done Fi
 		return f.kept(done), nil
 	}
 	defer w.close()
+	for _, file := range f.files(done.Path, &all[0].Training)[1:] { // no other fit writes it meanwhile
+		also, err := openTraining(file.Path())
+		if err != nil {
+			return done, err
+		}
+		defer also.close()
+	}
 	for ; at < len(all); at++ {
 		found, err := f.try(ctx, layer, all[at], w, saved, done)
 		if !errors.Is(err, errAstray) {
@@ -197,16 +204,20 @@ func place(all []attempt, id []byte) int {
 // claim opens the folder of a training from one of some seeds, and reads the checkpoint to continue from, or nil: at is
 // its place. w is nil for a finished training. Files of another training are an error.
 func (f *fitter) claim(path string, all []attempt) (w *trainingFolder, at int, saved *train.Checkpoint, err error) {
-	var there, other []byte // the training of the embedding, and that of the checkpoints
-	var absent error
+	var there, other []byte // of an embedding of another training, and of the checkpoints
+	var taken string        // that embedding's file
 	files := f.files(path, &all[0].Training)
 	finished := func() bool {
+		whole := true
 		for _, file := range slices.Backward(files) {
-			if there, absent = trainedFrom(file.Path()); absent != nil || place(all, there) < 0 {
-				return false
+			id, absent := trainedFrom(file.Path())
+			if ours := absent == nil && place(all, id) >= 0; !ours {
+				if whole = false; absent == nil {
+					there, taken = id, file.Path()
+				}
 			}
 		}
-		return !f.o.Force
+		return whole && !f.o.Force
 	}
 	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
 		f.resumed = true
@@ -239,8 +250,8 @@ func (f *fitter) claim(path string, all []attempt) (w *trainingFolder, at int, s
 	case err != nil || saved != nil:
 	case other != nil:
 		err = anotherTraining(w.dir, other, all[0].id)
-	case absent == nil:
-		err = anotherTraining(path, there, all[0].id)
+	case taken != "":
+		err = anotherTraining(taken, there, all[0].id)
 	case f.o.Resume && !f.resumed:
 		err = open.Wrong(fmt.Errorf("--resume: there is no training of %s, neither begun nor finished", path))
 	}

@@ -42,7 +42,7 @@ type training struct {
 	places    []string     // likewise
 	data      *dataset.Dataset
 	held      train.Data // judges the embedding; empty if no image is held back
-	start     string     // architecture, or the start's file and SHA-256
+	starts    []string   // of each embedding its architecture, or its start's file and SHA-256
 	objective train.Objective
 	restarts  bool // whether a training that goes astray is given up
 }
@@ -90,11 +90,12 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		return nil, err
 	}
 	data, j.held = data.Split(settings.HeldOut, t.Seed)
-	e, err := f.start(j, t, networks[0], data)
+	e, start, err := f.start(t, networks[0], data)
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
 	all := []*onnx.Graph{e}
+	j.starts = []string{start}
 	if t.Along != nil {
 		behind, err := networks[0].Behind(e)
 		if err != nil {
@@ -102,11 +103,11 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		}
 		other := *t.Along
 		other.Seed = t.Seed
-		second, err := f.start(j, &other, behind, data)
+		second, start, err := f.start(&other, behind, data)
 		if err != nil {
 			return nil, open.Wrong(fmt.Errorf("the embedding that trains along: %w", err))
 		}
-		all = append(all, second)
+		all, j.starts = append(all, second), append(j.starts, start)
 		if other.Reconstruction == train.MeanValue {
 			settings.JointWeight /= float64(j.states[1].Items())
 		}
@@ -132,34 +133,30 @@ func heldOut(t *config.Training, d *dataset.Dataset) (int, error) {
 	return n, nil
 }
 
-// begunWith notes what an embedding begins with.
-func (j *training) begunWith(start string) { j.start = strings.TrimPrefix(j.start+", "+start, ", ") }
-
-// start returns the embedding that a training begins with, for the states that enter n.After or n.Between.
-func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
+// start returns the embedding that a training begins with, for the states that enter n, and says which it is.
+func (f *fitter) start(t *config.Training, n train.Network, data train.Data) (e *onnx.Graph, what string, err error) {
 	state := n.State()
 	if t.Start != "" {
 		file, err := open.ReadModel(f.Config.Files, t.Start)
 		if err != nil {
-			return nil, fmt.Errorf("start %w", err)
+			return nil, "", fmt.Errorf("start %w", err)
 		}
-		j.begunWith("start " + file.SHA256)
+		what = "start " + file.SHA256
 		e, err := control.ONNXEmbedding(file.Data, state)
 		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", t.Start, err)
+			return nil, "", fmt.Errorf("start %s: %w", t.Start, err)
 		}
 		// part of the identity: a checkpoint from before this was recorded belongs to another training
 		if train.Apart(e) {
-			j.start += " apart"
+			what += " apart"
 		}
-		return e, nil
+		return e, what, nil
 	}
-	j.begunWith("architecture " + t.Architecture)
-	e, err := train.New(t.Architecture, state, n.Before == nil, t.Dimensions, t.Seed)
+	e, err = train.New(t.Architecture, state, n.Before == nil, t.Dimensions, t.Seed)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return e, train.Calibrate(e, n, data)
+	return e, "architecture " + t.Architecture, train.Calibrate(e, n, data)
 }
 
 // begin continues from a checkpoint, unless it is nil.
@@ -228,16 +225,25 @@ func (j *training) stopped(ctx context.Context, w *trainingFolder, p *progress.P
 	return err
 }
 
-func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
+// provenance returns the metadata of a training's embeddings.
+func (f *fitter) provenance(j *training, done Fitted, t *config.Training) (all []map[string]string) {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-	meta := f.origin(done, t.Fit, j.data, t.Seed)
-	maps.Copy(meta, map[string]string{"training": string(j.id),
-		"training_sha256": fmt.Sprintf("%x", sha256.Sum256(j.id)), "begun_with": j.start,
-		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
-		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
-		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
-	maps.Copy(meta, done.Judged.Meta())
-	return meta
+	common := f.origin(done, t.Fit, j.data, t.Seed)
+	maps.Copy(common, map[string]string{"training": string(j.id),
+		"training_sha256": fmt.Sprintf("%x", sha256.Sum256(j.id)), "objective": string(t.Objective),
+		"epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
+		"accuracy": number(done.Accuracy), "cross_entropy": number(done.CrossEntropy)})
+	maps.Copy(common, done.Judged.Meta())
+	reconstruction, weight := done.Reconstruction, t.Weight
+	for i, start := range j.starts {
+		meta := maps.Clone(common)
+		if i > 0 {
+			meta["at"], reconstruction, weight = j.places[i], done.Along, t.Along.Weight
+		}
+		meta["begun_with"], meta["weight"], meta["reconstruction"] = start, number(weight), number(reconstruction)
+		all = append(all, meta)
+	}
+	return all
 }
 
 // mostLost is how much less an embedding's accuracy may be as a file than in training, on 400 images or more.
@@ -300,23 +306,28 @@ func (j *training) written(ctx context.Context) (all []*onnx.Graph, err error) {
 // write writes the losses and then the embeddings beside them, the one that trains along first. The training is
 // finished when the embedding is there.
 func (j *training) write(ctx context.Context, log atomicfile.File, embeddings []atomicfile.File,
-	meta map[string]string) error {
+	metas []map[string]string) error {
 	es, err := j.trainer.Embeddings(ctx)
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")
+	along := len(es) > 1
+	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy")
+	b.WriteString(map[bool]string{true: ",reconstruction_along\n", false: "\n"}[along])
 	for _, l := range j.trainer.History() {
-		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
+		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
 			l.CrossEntropy, l.Reconstruction, l.Accuracy)
+		if along {
+			fmt.Fprintf(&b, ",%.6g", l.Along)
+		}
+		b.WriteByte('\n')
 	}
 	if err := log.WriteSynced(b.Bytes()); err != nil {
 		return err
 	}
 	for i, e := range slices.Backward(es) {
-		e.Meta = maps.Clone(meta)
-		e.Meta["at"] = j.places[i]
+		e.Meta = metas[i]
 		data, err := e.Encode()
 		if err == nil {
 			err = embeddings[i].WriteSynced(data)

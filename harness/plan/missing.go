@@ -66,8 +66,10 @@ func (p *Plan) opened() []string {
 	for _, c := range p.Config.Controls {
 		for _, l := range c.Layers {
 			e := l.Embedding
-			if e.Kind == control.Linear || e.Fit != "" && Absent(p.Config.Files, e.Path) {
+			if e.Kind == control.Linear {
 				names = append(names, e.Fit)
+			} else if t := e.Training; t != nil && Absent(p.Config.Files, e.Path) {
+				names = append(names, t.Fit)
 			}
 		}
 	}
@@ -151,7 +153,7 @@ func missingEmbedding(e config.Embedding, fit string) Missing {
 	if strings.Contains(e.Path, SizeKey) {
 		m.What += "; " + SizeKey + " is how many values a state has, and each size has a file"
 	}
-	if e.Fit != "" { // of kind autoencoder
+	if e.Training != nil {
 		m.Make = fit
 	}
 	return m

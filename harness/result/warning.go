@@ -117,8 +117,8 @@ var (
 		"It may be too high by as many images.",
 		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
 			"correctly; so it did with the image that the attack found when it asked the file too. The image counts "+
-			"as not broken. More than one such image, and more than 0.2 % of all, mean that the model's answers are "+
-			"not repeatable: attack and judge speak of different networks.",
+			"as not broken. If such claims are more than 0.2 % of the images, the model's answers are not "+
+			"repeatable: attack and judge speak of different networks.",
 		"See `randomized`; then let `selfheal doctor MODEL` compare the gradient's program with the network.")
 	WarnJudgedApart = warning("judged-apart",
 		"It may be off by as many images either way.",

@@ -467,7 +467,7 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
 		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })
-		warn(notable(made.refuted, len(v)), result.WarnClaimRefuted,
+		warn(float64(made.refuted) > noise*float64(len(v)), result.WarnClaimRefuted,
 			"an attack claimed %d successes that the judge did not see again", made.refuted)
 		healed := 0
 		for i, a := range made.each {
@@ -508,9 +508,8 @@ func share(n, of int) string {
 	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
-// notable reports whether a number of images is more than noise: above 1, and above 0.2 % of all, as the reference
-// AutoAttack judges Square's successes.
-func notable(n, of int) bool { return n > 1 && float64(n) > 0.002*float64(of) }
+// noise is the fraction of images above which Square's success means something, as in the reference AutoAttack.
+const noise = 0.002
 
 // squareWins lists how many images each Square after a gradient attack broke, if that is more than noise.
 func squareWins(steps []result.Step, n int) []int {
@@ -519,7 +518,7 @@ func squareWins(steps []result.Step, n int) []int {
 		if s.Attack != "square" || i == 0 {
 			continue
 		}
-		if broke := int((steps[i-1].Robust-s.Robust)*float64(n) + 0.5); notable(broke, n) {
+		if broke := int((steps[i-1].Robust-s.Robust)*float64(n) + 0.5); broke > 1 && float64(broke) > noise*float64(n) {
 			wins = append(wins, broke)
 		}
 	}

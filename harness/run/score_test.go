@@ -53,8 +53,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnNotFiniteGradient.ID, saw(gradientFaults{Asked: true, NotFinite: true}), some, right(30)},
 		{result.WarnZeroGradient.ID,
 			saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
-		{result.WarnClaimRefuted.ID, crafted{refuted: 2}, some, right(30)},
-		{"", crafted{refuted: 1}, some, right(30)},
+		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
+		{"", crafted{refuted: 1}, some, right(600)},
 		{result.WarnRounded.ID, crafted{}, some, append(right(29), judge.Verdict{Right: true, Rounds: true})},
 		{"", crafted{}, some, append(right(29), judge.Verdict{Rounds: true})}, // the file's answer is the lower one
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",

@@ -153,16 +153,18 @@ func TestFronts(t *testing.T) {
 		args[slices.Index(args, "--out")+1] = out
 		done(t, append(args, "--quiet")...)
 		got, _ := results(t, out)
+		if len(got.Cells) != len(want.Cells) {
+			t.Fatalf("%s: %d cells, not %d", folder, len(got.Cells), len(want.Cells))
+		}
 		for i, c := range got.Cells {
-			w := want.Cells[i]
-			differ := 0
-			for k := range w.Verdicts {
-				if c.Verdicts[k] != w.Verdicts[k] {
+			w, differ := want.Cells[i].Verdicts, 0
+			for k := range min(len(w), len(c.Verdicts)) {
+				if c.Verdicts[k] != w[k] {
 					differ++
 				}
 			}
-			if c.ID != w.ID || len(c.Verdicts) != 20 || differ > 1 { // a processor may round one of them to the other side
-				t.Errorf("%s: %s, not %s", c.ID, c.Verdicts, w.Verdicts)
+			if len(w) != 20 || len(c.Verdicts) != 20 || differ > 1 { // another processor may round one image over
+				t.Errorf("%s: %s, not %s", c.ID, c.Verdicts, w)
 			}
 		}
 	}

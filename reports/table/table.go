@@ -241,9 +241,9 @@ func footnotes(s Suite) (out []Footnote) {
 		return text
 	}
 	for _, n := range s.Notes {
-		said := words.Clean(n.ID) + ": " + some(lists.Map(n.Said, func(one view.Said) string {
+		said := words.Clean(n.ID) + ": " + strings.Join(lists.Map(n.Said, func(one view.Said) string {
 			return words.Clean(one.Message) + " (" + some(one.Where) + ")"
-		}))
+		}), "; ")
 		if effect := result.Effect(n.ID); effect != "" {
 			said += ". " + effect
 		}

@@ -11,8 +11,8 @@ worst images of a ball, which PGD looks for through E and the network. What diff
 draws of weights, order and augmentation, normalisations see the whole batch, and an epoch leaves out what makes no batch.
 
 --learns says what else may learn by the same steps, to compare with: `head` puts one linear layer in the frozen network's
-place, which learns with E; `network` is the first of the networks itself, from its own weights and without E. Both are
-written as a classifier, of images to logits.
+place, which learns with E; `network` is the network itself, from its own weights and without E. Both are written as a
+classifier; `network` takes images that --mean and --std have normalised, as it did.
 
 The folder --out gets checkpoint.pt every ten minutes and after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
 at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs. With --test N the line of each of
@@ -22,7 +22,9 @@ passes, ||E(x + d) - E(x)|| / ||d|| in l2.
 """
 
 import argparse
+import contextlib
 import copy
+import math
 import pathlib
 import sys
 
@@ -47,6 +49,8 @@ OPSET = 13
 PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
 PASS = 250  # images of one of its passes
 SETTLED = 0.3  # share of the steps after which the weight of the reconstruction stands
+# Arguments of --objective adversarial, with their defaults.
+ADVERSARIAL = {"norm": "linf", "epsilon": None, "steps": 1, "step_size": None, "warmup": 0.0, "ramp": 0.0, "weight_end": None}
 # A fit goes on with the arguments that it began with.
 FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
          "reconstruction", "weight_start", "objective", "norm", "epsilon", "steps", "step_size", "warmup", "ramp", "weight_end",
@@ -79,12 +83,12 @@ def parse(argv):
                         help="whether it is the sum over the state's values or their mean (default %(default)s)")
     parser.add_argument("--weight-start", type=float, help="weight at the first step; it falls to --weight in 30 % of the steps")
     parser.add_argument("--objective", choices=("clean", "adversarial"), default="clean", help="(default %(default)s)")
-    parser.add_argument("--norm", choices=sorted(attacks.EPSILONS), default="linf", help="adversarial: (default %(default)s)")
+    parser.add_argument("--norm", choices=sorted(attacks.EPSILONS), help="adversarial: (default linf)")
     parser.add_argument("--epsilon", type=float, help="adversarial: radius in pixels of [0, 1] (default 8/255, l2: 0.5, l1: 12)")
-    parser.add_argument("--steps", type=export.positive, default=1, help="adversarial: of PGD (default %(default)s)")
-    parser.add_argument("--step-size", type=float, help="adversarial: of one (default 1.25 epsilon for one step, else 2.5 epsilon / steps)")
-    parser.add_argument("--warmup", type=float, default=0.0, metavar="EPOCHS", help="adversarial: before epsilon grows (default %(default)s)")
-    parser.add_argument("--ramp", type=float, default=0.0, metavar="EPOCHS", help="adversarial: in which it grows (default %(default)s)")
+    parser.add_argument("--steps", type=export.positive, help="adversarial: of PGD (default 1)")
+    parser.add_argument("--step-size", type=float, help="adversarial: of one (default epsilon / 4, for a single one 1.25 epsilon)")
+    parser.add_argument("--warmup", type=float, metavar="EPOCHS", help="adversarial: before epsilon grows (default 0)")
+    parser.add_argument("--ramp", type=float, metavar="EPOCHS", help="adversarial: in which it grows (default 0)")
     parser.add_argument("--weight-end", type=float, help="adversarial: the weight when epsilon has grown (default: --weight)")
     parser.add_argument("--learns", choices=("front", "head", "network"), default="front", help="(default %(default)s)")
     parser.add_argument("--lr-warmup", type=float, default=0.0, metavar="SHARE", help="of the steps, over which the rate climbs (default %(default)s)")
@@ -102,7 +106,12 @@ def parse(argv):
     parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of the passes (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    arguments.given = [key for key in ADVERSARIAL if getattr(arguments, key) is not None]
+    for key, value in ADVERSARIAL.items():
+        if getattr(arguments, key) is None:
+            setattr(arguments, key, value)
+    return arguments
 
 
 def new(arguments):
@@ -116,6 +125,19 @@ def new(arguments):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
                 nn.init.zeros_(layer.bias)
     return embedding
+
+
+@contextlib.contextmanager
+def held(module):
+    """Normalisations go by a batch's statistics, and their running ones stay as they are."""
+    learning = [part for part in module.modules() if getattr(part, "track_running_stats", False)]
+    for part in learning:
+        part.track_running_stats = False
+    try:
+        yield
+    finally:
+        for part in learning:
+            part.track_running_stats = True
 
 
 class Headed(nn.Module):
@@ -142,7 +164,7 @@ class Fit(train.Kept):
         self.networks = [self.frozen(path) for path in arguments.models]
         self.learner = self.fresh().to(self.device)
         self.epsilon = attacks.EPSILONS[arguments.norm] if arguments.epsilon is None else arguments.epsilon
-        self.step_size = arguments.step_size or self.epsilon * (1.25 if arguments.steps == 1 else 2.5 / arguments.steps)
+        self.step_size = arguments.step_size or self.epsilon * (1.25 if arguments.steps == 1 else 0.25)
         self.average = copy.deepcopy(self.learner) if arguments.average else None
         self.made = 0  # steps
         before = onnx_network.OnnxNetwork(arguments.before) if arguments.before else nn.Identity()
@@ -168,9 +190,11 @@ class Fit(train.Kept):
         return onnx_network.OnnxNetwork(path, self.arguments.mean, self.arguments.std).to(self.device)
 
     def factor(self, progress):
-        if progress < self.arguments.lr_warmup:
-            return progress / self.arguments.lr_warmup
-        progress = (progress - self.arguments.lr_warmup) / (1.0 - self.arguments.lr_warmup)
+        steps = self.arguments.epochs * max(1, len(self.data) // self.arguments.batch)
+        warm, step = math.ceil(self.arguments.lr_warmup * steps), round(progress * steps)
+        if step < warm:
+            return (step + 1) / warm
+        progress = (step - warm) / (steps - warm)
         if self.arguments.schedule == "step":
             return 0.1 ** sum(progress >= at for at in self.arguments.drops)
         return super().factor(progress)
@@ -180,7 +204,9 @@ class Fit(train.Kept):
         if self.arguments.objective == "clean":
             return 0.0
         past = self.made / max(1, len(self.data) // self.arguments.batch) - self.arguments.warmup
-        return min(1.0, max(0.0, past) / self.arguments.ramp) if past < self.arguments.ramp else 1.0
+        if past < 0.0:
+            return 0.0
+        return past / self.arguments.ramp if past < self.arguments.ramp else 1.0
 
     def weight(self):
         """The reconstruction's, at this step."""
@@ -228,8 +254,9 @@ class Fit(train.Kept):
         share = self.grown()
         if share == 0.0:
             return x
-        return attacks.pgd(lambda z: self.through(network, z)[1], x, labels, self.arguments.norm, share * self.epsilon,
-                           self.arguments.steps, share * self.step_size, attacks.cross_entropy_loss, self.generator)
+        with held(self.learner):
+            return attacks.pgd(lambda z: self.through(network, z)[1], x, labels, self.arguments.norm, share * self.epsilon,
+                               self.arguments.steps, share * self.step_size, attacks.cross_entropy_loss, self.generator)
 
     def before_step(self):
         if self.arguments.clip:
@@ -301,6 +328,11 @@ def fit(arguments):
         raise train.TrainingError("--test is for --at input, and for --learns front")
     if arguments.at == "last" and (arguments.objective != "clean" or arguments.learns != "front"):
         raise train.TrainingError("--objective adversarial and --learns are for --at input")
+    if arguments.objective == "clean" and arguments.given:
+        names = ", ".join("--" + key.replace("_", "-") for key in arguments.given)
+        raise train.TrainingError(f"{names}: for --objective adversarial")
+    if arguments.learns != "front" and len(arguments.models) > 1:
+        raise train.TrainingError(f"--learns {arguments.learns} takes one of --models")
     if arguments.learns == "network" and (arguments.weight or arguments.weight_start or arguments.weight_end):
         raise train.TrainingError("--learns network has no reconstruction: it takes --weight 0")
     if (arguments.weight_start or arguments.weight_end) and arguments.weight <= 0.0:

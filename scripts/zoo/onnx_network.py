@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 from torch.nn import functional
 
 
-LEARNING = ("Conv", "ConvTranspose", "Gemm", "MatMul")  # operators whose weights and biases can be thawed
+# Operators that thaw, and how many inputs behind the first.
+LEARNING = {"BatchNormalization": 2, "Conv": 2, "ConvTranspose": 2, "Gemm": 2, "MatMul": 1}
 
 
 class Unsupported(Exception):
@@ -48,6 +49,7 @@ class OnnxNetwork(torch.nn.Module):
         graph = onnx.load(str(path)).graph
         self.normalize = None if mean is None and std is None else (channels(mean, 0.0), channels(std, 1.0))
         self.constants = {i.name: torch.from_numpy(numpy_helper.to_array(i).copy()) for i in graph.initializer}
+        self.stored = set(self.constants)
         inputs = [i for i in graph.input if i.name not in self.constants]
         if len(inputs) != 1 or len(graph.output) != 1:
             raise Unsupported(f"{path} has {len(inputs)} inputs and {len(graph.output)} outputs, not one of each")
@@ -66,9 +68,15 @@ class OnnxNetwork(torch.nn.Module):
         self.learned, self.weights = [], torch.nn.ParameterList()
 
     def thaw(self):
-        """Make parameters of the weights and biases of convolutions and matrices; `learned` has their names in the file."""
-        names = (name for node in self.nodes if node.operator in LEARNING for name in node.inputs[1:] if name in self.constants)
-        self.learned = sorted(set(names))
+        """Make parameters of weights, biases and scales; `learned` has their names in the file.
+
+        Unsupported names one that the file computes of others.
+        """
+        names = {name for node in self.nodes for name in node.inputs[1:1 + LEARNING.get(node.operator, 0)]
+                 if name in self.constants}
+        if computed := sorted(names - self.stored):
+            raise Unsupported(f"{computed[0]} is no initializer, and cannot be written")
+        self.learned = sorted(names)
         self.weights = torch.nn.ParameterList(self.constants[name].clone() for name in self.learned)
         return self
 
@@ -78,9 +86,7 @@ class OnnxNetwork(torch.nn.Module):
         now = {name: weight.detach().cpu().numpy() for name, weight in zip(self.learned, self.weights)}
         for initializer in model.graph.initializer:
             if initializer.name in now:
-                initializer.CopyFrom(numpy_helper.from_array(now.pop(initializer.name), initializer.name))
-        if now:
-            raise Unsupported(f"{source}: {', '.join(sorted(now))} are no initializers")
+                initializer.CopyFrom(numpy_helper.from_array(now[initializer.name], initializer.name))
         onnx.save(model, str(path))
 
     def _apply(self, move, *rest, **more):

@@ -126,7 +126,7 @@ class Fitting(unittest.TestCase):
         for (grown, weight), (g, w) in zip(seen, want):
             self.assertAlmostEqual(grown, g)
             self.assertAlmostEqual(weight / w, 1.0)
-        self.assertEqual([run.factor(p) for p in (0.0, 0.125, 0.25)], [0.0, 0.5, 1.0])
+        self.assertEqual([run.factor(step / 20) for step in (0, 2, 4, 5)], [0.2, 0.6, 1.0, 1.0])
 
     def test_what_else_learns(self):
         """A head of its own and the network itself come out as classifiers, and the latter begins as it was."""

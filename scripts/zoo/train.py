@@ -209,7 +209,11 @@ class Kept:
         if not self.arguments.resume:
             raise TrainingError(f"{path} exists: go on with --resume or name another --out")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name, value in json.loads(state["settings"]).items():
+        settings = json.loads(state["settings"])
+        if missing := [name for name in self.fixed if name not in settings]:
+            raise TrainingError(f"--resume: the checkpoint is of an earlier version, which had no "
+                                f"--{missing[0].replace('_', '-')}")
+        for name, value in settings.items():
             if value != getattr(self.arguments, name):
                 raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
                                     f"not {getattr(self.arguments, name)}")
