@@ -8,8 +8,7 @@ paper. Each command is taken from a page as it stands and given once, in the pag
 exit code and its last line. A command that does not end with 0 ends its user's hour, and the script ends with 1.
 
 --python is an interpreter with PyTorch, whose packages the student's environment sees. Student and engineer have a file
-that `make release` makes: --release names a folder of them, otherwise they are made in a clone. --cifar is CIFAR-10's
-test_batch.bin; without it the reader's repetition of the paper is left out.
+that `make release` makes: --release names a folder of them, otherwise they are made in a clone.
 """
 
 import argparse
@@ -32,8 +31,6 @@ LEFT_OUT = {
     "selfheal run --suite table2-standard": "it needs the paper's networks, as the page says",
     "selfheal check --baseline baseline.json --model": "it needs a second network",
 }
-# Words that are added to a command that would take more than the hour, by how it begins.
-CUT = {"selfheal run --config docs/paper/resnet/config.yaml": "--limit 20"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,8 +128,7 @@ class Hour:
                 if why:
                     self.say(f"{'':10}  not given  {part.page}: {command}\n{'':12}{why}")
                 elif kind == "sh":
-                    cut = next((f" {words}" for prefix, words in CUT.items() if command.startswith(prefix)), "")
-                    self.shell(part.page, command + cut)
+                    self.shell(part.page, command)
                 elif kind == "yaml" and command.startswith("# "):
                     (self.folder / command.split("\n")[0][2:]).write_text(command)
                 elif kind == "python" and self.notebook:
@@ -213,18 +209,11 @@ def engineer(folder, log, release, python):
     return hour
 
 
-def reader(folder, log, cifar):
+def reader(folder, log):
     hour = Hour("reader", folder / "reader", log, [folder / "reader"])
     hour.folder.rmdir()
     subprocess.run(["git", "clone", "-q", ROOT, hour.folder], check=True)
-    parts = READER
-    if cifar:
-        place = hour.folder / "data" / "cifar-10-batches-bin"
-        place.mkdir(parents=True)
-        shutil.copy(cifar, place / "test_batch.bin")
-    else:
-        parts = [part for part in READER if part.heading != "More"]
-    hour.spend(parts)
+    hour.spend(READER)
     return hour
 
 
@@ -232,7 +221,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, help="an interpreter with PyTorch and Pillow")
     parser.add_argument("--release", type=pathlib.Path, help="a folder of a release's files")
-    parser.add_argument("--cifar", type=pathlib.Path, help="CIFAR-10's test_batch.bin")
     parser.add_argument("--user", choices=("student", "engineer", "reader"), action="append", help="default: all")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("first-hour.log"), help="the log")
     arguments = parser.parse_args()
@@ -249,7 +237,7 @@ def main():
             print(f"{user}", file=log, flush=True)
             hour = {"student": lambda: student(place, log, release, arguments.python),
                     "engineer": lambda: engineer(place, log, release, arguments.python),
-                    "reader": lambda: reader(place, log, arguments.cifar)}[user]()
+                    "reader": lambda: reader(place, log)}[user]()
             passed &= hour.passed
             hour.say(f"{time.monotonic() - hour.began:8.1f} s  in all{'' if hour.passed else '  FAILED'}\n")
     print(arguments.out.read_text())
