@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +28,7 @@ func TestReadme(t *testing.T) {
 	for _, folder := range []string{"photos", "train"} {
 		photographs(t, filepath.Join(dir, folder), 50)
 	}
+	must.Do(t, os.Symlink(must.Get(filepath.Abs("docs"))(t), filepath.Join(dir, "docs")))
 	t.Chdir(dir)
 	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it",
 		"go test ./...": "it is this test", "go run . run": "TestRunBundled runs it"}
