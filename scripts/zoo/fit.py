@@ -344,7 +344,7 @@ def fit(arguments):
         test = datasets.load(arguments.data, arguments.folder, train=False).head(arguments.test)
         judge = Judge(run.networks[0], test, run.device)
     while run.epoch < arguments.epochs:
-        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(run.seconds, 1)}
+        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(run.seconds, 3)}
         if judge and run.epoch in (*arguments.keep, arguments.epochs):
             entry["test"] = judge.says(run.judged.eval())
         if run.epoch in arguments.keep:
