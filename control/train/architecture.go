@@ -31,11 +31,13 @@ var architectures = map[string]architecture{
 	"fcn":      {[]string{"width"}, 64, 5, 0, fullyConvolutional},
 	"segnet":   {[]string{"width"}, 64, 5, 0, segNet},
 	"dncnn":    {[]string{"width"}, 64, 0, 1, dnCNN},
-	"unet":     {[]string{"width", "stages"}, 16, 3, 0, uNet},
+	"unet":     {[]string{"width", "stages", "refine"}, 16, 3, 0, uNet},
 }
 
-// mostStages halve the sides of the largest images 16 times.
-const mostStages = 16
+const (
+	mostStages = 16 // they halve the sides of the largest images 16 times
+	mostRefine = 64 // convolutions of a stage
+)
 
 // Architectures lists the built-in embedding functions.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
@@ -47,6 +49,8 @@ type Dimensions struct {
 	Width int `json:"width,omitzero"`
 	// of unet; each has twice the channels and half the sides of the one before; 0: 3
 	Stages int `json:"stages,omitzero"`
+	// Refine is the number of convolutions after each transposed one of unet.
+	Refine int `json:"refine,omitzero"`
 	// Sizes are the lengths of mlp-ae's layers down to the code. The state's own length may stand first: an
 	// architecture for states of 512 values is written 512, 384, 256; on states of 640 values it has one more layer
 	// of 512.
@@ -54,11 +58,11 @@ type Dimensions struct {
 }
 
 // DimensionKeys are the config's keys of [Dimensions].
-var DimensionKeys = []string{"width", "stages", "sizes"}
+var DimensionKeys = []string{"width", "stages", "refine", "sizes"}
 
 // given returns the keys of the dimensions that are set.
 func (d Dimensions) given() (keys []string) {
-	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Sizes != nil} {
+	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Refine != 0, d.Sizes != nil} {
 		if set {
 			keys = append(keys, DimensionKeys[i])
 		}
@@ -98,6 +102,10 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 	m := kind.multiple
 	if d.Stages > mostStages {
 		return nil, fmt.Errorf("%s has at most %d stages, not %d", name, mostStages, d.Stages)
+	}
+	if d.Refine > mostRefine {
+		return nil, fmt.Errorf("%s has at most %d convolutions after each transposed one, not %d", name, mostRefine,
+			d.Refine)
 	}
 	if d.Stages > 0 {
 		m = 1 << d.Stages
@@ -320,6 +328,7 @@ func fullyConvolutional(a *assembly, x string) string {
 
 // skipping is an encoder-decoder: stages of convolutions and a pooling, then transposed convolutions. The encoder's
 // states are added to the outputs of the same size, except on the whole plane, which has so many channels at the end.
+// Refine layers follow each.
 func (a *assembly) skipping(x string, depths []int, channels []int64, last int64,
 	layer func(x string, channels int64) string) string {
 	out := a.Shape(x)[1]
@@ -332,16 +341,24 @@ func (a *assembly) skipping(x string, depths []int, channels []int64, last int64
 		h = a.OpWith("MaxPool", window, h)
 		states = append(states, h)
 	}
-	for s := len(channels) - 1; s > 0; s-- {
-		h = a.Op("Add", a.norm(a.relu(a.up(h, channels[s-1]))), states[s-1])
+	for s := len(channels) - 1; s >= 0; s-- {
+		n := last
+		if s > 0 {
+			n = channels[s-1]
+		}
+		if h = a.norm(a.relu(a.up(h, n))); s > 0 {
+			h = a.Op("Add", h, states[s-1])
+		}
+		for range a.Refine {
+			h = layer(h, n)
+		}
 	}
-	h = a.norm(a.relu(a.up(h, last)))
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
 // uNet returns an encoder-decoder like U-Net (Ronneberger et al. 2015), normalised after every convolution: stages of
 // two convolutions and a pooling, then transposed convolutions. The encoder's states are added to the outputs of the
-// same size, except on the whole plane, where they would let a perturbation through.
+// same size, except on the whole plane, where they would let a perturbation through. Refine convolutions follow each.
 func uNet(a *assembly, x string) string {
 	var channels []int64
 	for s := range a.Stages {

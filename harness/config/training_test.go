@@ -35,9 +35,9 @@ func TestTraining(t *testing.T) {
 			func(t *Training) {
 				t.Architecture, t.Width, t.LearningRate, t.Schedule = "fcn", 8, 0.1, "constant"
 			}},
-		{"architecture: unet, width: 8, stages: 4, epochs: 1, reconstruction: mean, draw: epoch, " +
+		{"architecture: unet, width: 8, stages: 4, refine: 2, epochs: 1, reconstruction: mean, draw: epoch, " +
 			"schedule: {kind: step, at: [0.75, 0.95]}", func(t *Training) {
-			t.Architecture, t.Width, t.Stages, t.Reconstruction, t.Draw = "unet", 8, 4, "mean", "epoch"
+			t.Architecture, t.Width, t.Stages, t.Refine, t.Reconstruction, t.Draw = "unet", 8, 4, 2, "mean", "epoch"
 			t.Schedule, t.Drops = "step", []float64{0.75, 0.95}
 		}},
 		{"architecture: unet, epochs: 1, weight_start: 1, lr_warmup: 0.2, clip: 1, average: 0.99, restarts: 0, " +
@@ -122,6 +122,8 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "objective: denoising", "106 write {kind: denoising, epsilon: 8/255}"},
 		{usual + "objective: {kind: clean, epsilon: .1}", "120 objective.epsilon kind clean"},
 		{usual + "stages: 2", "103 embedding.stages is for architecture unet not for fcn"},
+		{usual + "refine: 2", "103 embedding.refine is for architecture unet not for fcn"},
+		{"fit: test, path: e.onnx, architecture: unet, epochs: 1, refine: 0", "104 from 1 up"},
 		{usual + "sizes: [8, 4]", "102 embedding.sizes is for architecture mlp-ae not for fcn"},
 		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, width: 2, sizes: [8, 4]", "105 last of sizes"},
 		{usual + "schedule: {kind: cosine, at: [0.5]}", "120 at kind cosine"},

@@ -52,7 +52,7 @@ SETTLED = 0.3  # share of the steps after which the weight of the reconstruction
 # Arguments of --objective adversarial, with their defaults.
 ADVERSARIAL = {"norm": "linf", "epsilon": None, "steps": 1, "step_size": None, "warmup": 0.0, "ramp": 0.0, "weight_end": None}
 # A fit goes on with the arguments that it began with.
-FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
+FIXED = ("architecture", "width", "stages", "refine", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
          "reconstruction", "weight_start", "objective", "norm", "epsilon", "steps", "step_size", "warmup", "ramp", "weight_end",
          "learns", "lr_warmup", "clip", "average", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
@@ -61,6 +61,8 @@ def parse(argv):
     parser = export.Parser(prog="fit.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--architecture", choices=(*IMAGES, "mlp-ae"), required=True)
     parser.add_argument("--width", type=export.positive, help="channels of the first layer (default: the architecture's)")
+    parser.add_argument("--stages", type=export.positive, help="unet: halvings (default 3)")
+    parser.add_argument("--refine", type=export.positive, help="unet: convolutions of each stage of the decoder (default 0)")
     parser.add_argument("--sizes", type=export.positive, nargs="+", default=[512, 384, 256],
                         help="mlp-ae: of the state and its layers down to the code (default 512 384 256)")
     parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
@@ -118,7 +120,8 @@ def new(arguments):
     """The embedding with weights drawn as `selfheal fit` draws them."""
     if arguments.architecture == "mlp-ae":
         return embeddings.AutoEncoder(sizes=tuple(arguments.sizes))
-    embedding = IMAGES[arguments.architecture](**({"width": arguments.width} if arguments.width else {}))
+    given = {key: getattr(arguments, key) for key in ("width", "stages", "refine")}
+    embedding = IMAGES[arguments.architecture](**{key: value for key, value in given.items() if value})
     if arguments.architecture == "fcn":  # without normalisation, PyTorch's own draws fade on the way down
         for layer in embedding.encoder.modules():
             if isinstance(layer, nn.Conv2d):
@@ -324,6 +327,8 @@ def fit(arguments):
         raise train.TrainingError("--at last takes mlp-ae, and --at input another architecture")
     if arguments.before and arguments.at == "input":
         raise train.TrainingError("--before is for --at last")
+    if (arguments.stages or arguments.refine) and arguments.architecture != "unet":
+        raise train.TrainingError("--stages and --refine are for --architecture unet")
     if arguments.test and (arguments.at == "last" or arguments.learns != "front"):
         raise train.TrainingError("--test is for --at input, and for --learns front")
     if arguments.at == "last" and (arguments.objective != "clean" or arguments.learns != "front"):

@@ -146,6 +146,10 @@ class Fitting(unittest.TestCase):
         np.testing.assert_array_equal(same[0], same[1])
         self.assertGreater(abs(same[0] - same[2]).max(), 1e-3)
 
+    def test_dimensions_of_another_architecture_are_refused(self):
+        code, _, err = command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--refine", 1, "--out", self.folder())
+        self.assertEqual((code, err), (1, "fit.py: error: --stages and --refine are for --architecture unet\n"))
+
     def test_what_diverges_is_not_kept(self):
         folder = self.folder()
         code, _, err = command("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--rate", 1e30, "--out", folder)
@@ -166,7 +170,8 @@ class Fitting(unittest.TestCase):
     def test_what_an_embedding_does_to_test_images(self):
         """Beside the same four numbers by another program: of the kept file, image by image, in NumPy."""
         folder = self.folder()
-        settings = ("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--optimizer", "adam", "--rate", 0.002)
+        settings = ("--architecture", "unet", "--stages", 2, "--refine", 1, *SMALL, "--models", NETWORKS[0], "--optimizer", "adam",
+                    "--rate", 0.002)
         self.assertEqual(command(*settings, "--keep", 2, "--test", 12, "--out", folder / "a")[0], 0)
         self.assertEqual(command(*settings, "--keep", 2, "--out", folder / "b")[0], 0)
         entries = log(folder / "a")
@@ -175,6 +180,7 @@ class Fitting(unittest.TestCase):
         test = datasets.load("shapes10", None, train=False).head(12)
         judge = fit.Judge(onnx_network.OnnxNetwork(NETWORKS[0]), test, torch.device("cpu"))
         self.assertLessEqual((judge.attacked - judge.clean).abs().max().item(), 8 / 255 + 1e-6)
+        self.assertEqual(sum(node.op_type == "Conv" for node in onnx.load(folder / "a" / "embedding-2.onnx").graph.node), 7)
         embedding, classifier = (reference.ReferenceEvaluator(onnx.load(path)) for path in
                                  (folder / "a" / "embedding-2.onnx", NETWORKS[0]))
 

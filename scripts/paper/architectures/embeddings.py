@@ -20,18 +20,24 @@ def up_stage(channels_in, channels_out):
                          nn.BatchNorm2d(channels_out))
 
 
+def normalised(channels_in, channels_out):
+    return nn.Conv2d(channels_in, channels_out, 3, 1, 1, bias=False), nn.BatchNorm2d(channels_out), nn.ReLU()
+
+
 class EncoderDecoder(nn.Module):
     """An embedding of an image in [0, 1], [N, 3, H, W] to the same; H and W multiples of 2^stages.
 
     To what a stage of the decoder gives, the encoder's pooled state of that size is added, but not on the whole
-    plane; a 1x1 convolution with a sigmoid ends it.
+    plane; `refine` convolutions follow, each normalised. A 1x1 convolution with a sigmoid ends it.
     """
 
-    def __init__(self, encoder, channels, last):
+    def __init__(self, encoder, channels, last, refine=0):
         super().__init__()
         self.encoder = nn.ModuleList(encoder)
-        self.decoder = nn.ModuleList(
-            up_stage(before, after) for before, after in zip(channels[::-1], [*channels[-2::-1], last]))
+        ups = [*channels[-2::-1], last]
+        self.decoder = nn.ModuleList(up_stage(before, after) for before, after in zip(channels[::-1], ups))
+        self.refinement = nn.ModuleList(
+            nn.Sequential(*(layer for _ in range(refine) for layer in normalised(after, after))) for after in ups)
         self.output = nn.Sequential(nn.Conv2d(last, 3, 1), nn.Sigmoid())
 
     def forward(self, images):
@@ -39,8 +45,8 @@ class EncoderDecoder(nn.Module):
         for stage in self.encoder:
             state = stage(state)
             states.append(state)
-        for stage, skip in zip(self.decoder, [*states[-2::-1], None]):
-            state = stage(state) if skip is None else stage(state) + skip
+        for stage, refinement, skip in zip(self.decoder, self.refinement, [*states[-2::-1], None]):
+            state = refinement(stage(state) if skip is None else stage(state) + skip)
         return self.output(state)
 
 
@@ -62,14 +68,10 @@ class FCN(EncoderDecoder):
 class UNet(EncoderDecoder):
     """Stages of two convolutions, each normalised, and a pooling."""
 
-    def __init__(self, width=16, stages=3):
+    def __init__(self, width=16, stages=3, refine=0):
         channels = [width << stage for stage in range(stages)]
-
-        def layer(before, after):
-            return nn.Conv2d(before, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
-
-        super().__init__([nn.Sequential(*layer(before, after), *layer(after, after), nn.MaxPool2d(2))
-                          for before, after in zip([3, *channels], channels)], channels, width)
+        super().__init__([nn.Sequential(*normalised(before, after), *normalised(after, after), nn.MaxPool2d(2))
+                          for before, after in zip([3, *channels], channels)], channels, width, refine)
 
 
 def conv_norm_relu(channels_in, channels_out):
