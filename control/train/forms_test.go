@@ -80,7 +80,7 @@ func TestFaster(t *testing.T) {
 			return b.G.Nodes[op].Op, y
 		}
 		_, want := build(func(*onnx.Graph) error { return nil })
-		op, got := build(faster)
+		op, got := build(func(g *onnx.Graph) error { return faster(g, false) })
 		if op != c.want {
 			t.Errorf("%s becomes a %s", name, op)
 		}

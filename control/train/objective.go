@@ -221,7 +221,7 @@ func lossGraph(n Network, embeddings []*onnx.Graph, s Settings, byImage bool) (*
 	if _, err := b.Done(); err != nil {
 		return nil, err
 	}
-	if err := faster(b.G); err != nil {
+	if err := faster(b.G, s.On.Row().Direct); err != nil {
 		return nil, err
 	}
 	return b.G, b.G.Verify()

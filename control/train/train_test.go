@@ -12,9 +12,11 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/internal/memory"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -160,6 +162,50 @@ func TestCUDAAgrees(t *testing.T) {
 			t.Errorf("step %d: the loss is %v, on the CPU %v", i+1, device, cpu)
 		}
 	}
+}
+
+// OpenVINO's gradients by the parameters are the CPU's: in float32 but for rounding, in bf16 nearly in direction and
+// length. Runs of any number of images agree, with any number of workers.
+func TestOpenVINOAgrees(t *testing.T) {
+	testinput.WithOpenVINO(t, func() {
+		network := zoo(t, "preact_standard.onnx", 0)
+		e := must.Get(New("unet", network.State(), true, Dimensions{Width: 8, Stages: 2, Refine: 1}, 3))(t)
+		must.Do(t, Calibrate(e, network, shapes10(t, 40)))
+		gradient := func(on ort.Target, workers int) (all [][]float64) {
+			tr := trainer(t, e, []Network{network}, shapes10(t, 40), Settings{Epochs: 1, Batch: 40, Weight: 0.1,
+				Objective: Adversarial, Norm: attacks.Linf, Epsilon: 2.0 / 255, Steps: 1, On: on, Workers: workers})
+			must.Get(tr.gradient(t.Context(), tr.networks[0], 0, tr.images(0)))(t)
+			for _, g := range tr.sum[:len(tr.values)] {
+				all = append(all, slices.Clone(g))
+			}
+			return all
+		}
+		cpu := gradient(ort.Target{}, 1)
+		for _, c := range []struct {
+			precision string
+			most      float64
+		}{{ort.Float32, 2e-3}, {ort.BFloat16, 0.6}} {
+			on := ort.Target{Provider: ort.ProviderOpenVINO, Precision: c.precision}
+			if on.Check() != nil {
+				t.Logf("no %s here", c.precision)
+				continue
+			}
+			got := gradient(on, 1)
+			apart, length := 0.0, 0.0
+			for i := range got {
+				for j, v := range got[i] {
+					apart, length = apart+(v-cpu[i][j])*(v-cpu[i][j]), length+cpu[i][j]*cpu[i][j]
+				}
+			}
+			if apart = math.Sqrt(apart / length); !(apart < c.most) {
+				t.Errorf("%s: the gradient differs by %.2g of its length", c.precision, apart)
+			}
+			t.Logf("%s: %.2g apart", c.precision, apart)
+			if again := gradient(on, 2); !slices.EqualFunc(got, again, slices.Equal) {
+				t.Errorf("%s: two workers find another gradient than one", c.precision)
+			}
+		}
+	})
 }
 
 // A training is the same to the bit with any number of workers, and when it was stopped

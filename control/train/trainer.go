@@ -209,7 +209,7 @@ func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 			return nil, err
 		}
 	}
-	return ort.OpenGraphOn(g, t.settings.On)
+	return ort.OpenGraphOn(g, t.settings.On, t.settings.Workers)
 }
 
 // room returns an error if passes of so many images at once do not fit into memory.

@@ -78,7 +78,7 @@ func (f *fitter) estimate(ctx context.Context, layer int, t *config.Training, e 
 		return time.Since(start).Seconds() / float64(steps), nil
 	}
 	paces := [2]float64{}
-	for i, from := range []int{0, calm} { // without a search, and with one
+	for i, from := range []int{0, calm + 1} { // without a search, and with one
 		if i == 0 && calm == 0 || i == 1 && calm == whole {
 			continue
 		}

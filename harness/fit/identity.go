@@ -33,6 +33,7 @@ type trainingIdentity struct {
 	Selfheal     string `json:"selfheal"`
 	ONNXRuntime  string `json:"onnxruntime"`
 	Provider     string `json:"provider"`
+	Precision    string `json:"precision,omitzero"` // of the passes, unless float32
 	Winograd     bool   `json:"winograd"`
 	At           string `json:"at"`
 	Architecture string `json:"architecture,omitzero"`
@@ -70,6 +71,9 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		Architecture: t.Architecture, Dimensions: t.Dimensions, DatasetSHA256: d.SHA256(),
 		Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
+	if on := target(f.Pool); on.Precision != ort.Float32 {
+		id.Precision = on.Precision
+	}
 	if id.HeldOut, err = heldOut(t, d); err != nil {
 		return nil, err
 	}

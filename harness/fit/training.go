@@ -25,6 +25,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 )
 
 // leastPause is the least time between two checkpoints. Tests change it.
@@ -75,7 +76,8 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 			behind := layers[along(layer)]
 			later, j.states, j.places = behind.T, append(j.states, behind.State()), append(j.places, behind.Place())
 		}
-		around, err := train.Around(here.Net, here.Chain, here.T, later, earlier, f.Config.Runtime.Winograd)
+		around, err := train.Around(here.Net, here.Chain, here.T, later, earlier,
+			f.Config.Runtime.Winograd && !target(f.Pool).Row().Direct)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
@@ -113,11 +115,18 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		}
 	}
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
-	if on := f.Pool.Target(false); on.Row().Device() {
-		settings.On = on
-	}
+	settings.On = target(f.Pool)
 	j.trainer, err = train.NewTrainer(all, networks, data, settings)
 	return j, open.Wrong(err)
+}
+
+// target returns where a training's passes run: on a device, or by OpenVINO in bf16. In float32 OpenVINO is slower than
+// the CPU provider.
+func target(p *ort.Pool) ort.Target {
+	if on := p.Target(true); on.Precision == ort.BFloat16 {
+		return on
+	}
+	return p.Target(false)
 }
 
 // along returns the layer whose embedding trains along with a layer's: a control with such embeddings has two.

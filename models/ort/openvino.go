@@ -38,11 +38,13 @@ func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 	return nil
 }
 
-// openFixed makes a session for runs of exactly this many items.
+// openFixed makes a session for runs of exactly this many items. Inputs and outputs without a batch stay as they are.
 func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	g = g.Clone()
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
-		v.Shape[0] = int64(items)
+		if v.Shape.HasBatch() {
+			v.Shape[0] = int64(items)
+		}
 	}
 	model, err := g.Encode()
 	if err != nil {
@@ -80,6 +82,9 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := pooledByHalves(g); err != nil {
+		return nil, err
+	}
 	b := &onnx.Builder{G: g, Prefix: "openvino/"}
 	var nodes []*onnx.Node
 	for _, n := range g.Nodes {
@@ -99,6 +104,77 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 		return readers[v.Name] == nil && !g.IsOutput(v.Name)
 	})
 	return g, b.Err()
+}
+
+// pooledByHalves replaces, in place, the gradient of a MaxPool of 2×2 windows side by side. It scatters the cotangent
+// to the places that a second pool returns; OpenVINO has reference code for that, ten times as slow as comparisons. In
+// both rows of a window the left value is compared with the right, then the larger above with the larger below. In
+// ties the first gets the cotangent, as by the indices.
+func pooledByHalves(g *onnx.Graph) error {
+	if !slices.ContainsFunc(g.Nodes, func(n *onnx.Node) bool { return n.Op == "ScatterElements" }) {
+		return nil
+	}
+	for _, v := range g.Inputs {
+		g.Shapes[v.Name] = v.Shape
+	}
+	for name, c := range g.Consts {
+		g.Shapes[name] = c.Shape
+	}
+	for _, n := range g.Nodes {
+		if err := g.InferNode(n); err != nil {
+			return err
+		}
+	}
+	from, readers := g.Producers(), g.Consumers()
+	err := g.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
+		scatter := from[n.Inputs[0]]
+		if n.Op != "Reshape" || scatter == nil || scatter.Op != "ScatterElements" || len(readers[n.Inputs[0]]) != 1 {
+			return false
+		}
+		pool, cotangent := from[scatter.Inputs[1]], from[scatter.Inputs[2]]
+		for _, op := range []string{"Mod", "Reshape"} { // the places in the batch as places in an item
+			if pool == nil || pool.Op != op {
+				return false
+			}
+			pool = from[pool.Inputs[0]]
+		}
+		if !halving(g, pool) || cotangent == nil || cotangent.Op != "Reshape" {
+			return false
+		}
+		x, gy := pool.Inputs[0], cotangent.Inputs[0]
+		if !slices.Equal(g.Shapes[n.Outputs[0]], g.Shapes[x]) ||
+			!slices.Equal(g.Shapes[gy], g.Shapes[pool.Outputs[0]]) {
+			return false
+		}
+		b.Prefix = n.Outputs[0] + "/"
+		zero, c := b.Float(0), g.Shapes[x][1]
+		v := b.Multi("Split", onnx.Attrs{"axis": 1}, 4, b.OpWith("SpaceToDepth", onnx.Attrs{"blocksize": 2}, x),
+			b.Ints(c, c, c, c))
+		var parts []string
+		above := b.Op("GreaterOrEqual", b.Op("Max", v[0], v[1]), b.Op("Max", v[2], v[3]))
+		for row, of := range []string{b.Op("Where", above, gy, zero), b.Op("Where", above, zero, gy)} {
+			left := b.Op("GreaterOrEqual", v[2*row], v[2*row+1])
+			parts = append(parts, b.Op("Where", left, of, zero), b.Op("Where", left, zero, of))
+		}
+		whole := &onnx.Node{Op: "DepthToSpace", Inputs: []string{b.OpWith("Concat", onnx.Attrs{"axis": 1}, parts...)},
+			Outputs: n.Outputs}
+		whole.Set("blocksize", 2)
+		b.Append(whole)
+		return true
+	})
+	g.Prune()
+	return err
+}
+
+// halving reports whether a node is a MaxPool of maps whose 2×2 windows lie side by side.
+func halving(g *onnx.Graph, n *onnx.Node) bool {
+	if n == nil || n.Op != "MaxPool" || n.Domain != "" || len(g.Shapes[n.Inputs[0]]) != 4 {
+		return false
+	}
+	win, err := onnx.NodeWindow(n, nil)
+	x, two := g.Shapes[n.Inputs[0]], []int64{2, 2}
+	return err == nil && slices.Equal(win.Kernel, two) && slices.Equal(win.Strides, two) &&
+		slices.Equal(win.Dilations, []int64{1, 1}) && slices.Max(win.Pads) == 0 && x[2]%2 == 0 && x[3]%2 == 0
 }
 
 // inHalves makes the first convolution take an image in two halves, [N 2C H W]: the pixels rounded to bf16, and the

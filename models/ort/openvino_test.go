@@ -7,6 +7,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/vector"
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
 
@@ -76,6 +77,50 @@ func TestInHalves(t *testing.T) {
 	for i := range whole {
 		if math.Abs(float64(whole[i]-parts[i])) > 1e-5 {
 			t.Errorf("value %d is %v, not %v", i, parts[i], whole[i])
+		}
+	}
+}
+
+// The gradient of a pool of 2×2 windows by comparisons equals that by indices, also in ties; other pools keep theirs.
+func TestPooledByHalves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attrs  onnx.Attrs
+		halves bool
+	}{{onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}, true},
+		{onnx.Attrs{"kernel_shape": []int64{2, 2}}, false},
+		{onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}}, false},
+		{onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2}}, false}} {
+		b := &onnx.Builder{G: onnx.NewGraph("pool")}
+		x := b.Input("x", onnx.Shape{onnx.Batch, 2, 6, 8})
+		y := b.OpWith("MaxPool", c.attrs, b.Op("Relu", x))
+		w := b.Input("w", b.Shape(y))
+		gradient := must.Get(grad.Backward(b, map[string]string{y: w}, []string{x}))(t)
+		b.Output("y", y)
+		b.Output("gradient", gradient[x])
+		model := must.Get(must.Get(b.Done())(t).Encode())(t)
+		g := must.Get(forOpenVINO(model))(t)
+		scatters := slices.ContainsFunc(g.Nodes, func(n *onnx.Node) bool { return n.Op == "ScatterElements" })
+		if scatters == c.halves {
+			t.Errorf("%v: scatters: %v", c.attrs, scatters)
+		}
+		in := []Tensor{{Shape: []int64{3, 2, 6, 8}}, {Shape: slices.Concat([]int64{3}, b.Shape(y)[1:])}}
+		for k := range in {
+			in[k].Data = make([]float32, onnx.Shape(in[k].Shape).Items())
+			for i := range in[k].Data { // with many ties
+				in[k].Data[i] = float32((7*i*i+3*i+k)%5) - 1.5
+			}
+		}
+		of := func(model []byte) []Tensor {
+			s := must.Get(Open("pool", model))(t)
+			t.Cleanup(s.Close)
+			return must.Get(s.Run(in))(t)
+		}
+		want, got := of(model), of(must.Get(g.Encode())(t))
+		for i := range want {
+			if !slices.Equal(want[i].Data, got[i].Data) {
+				t.Errorf("%v: output %d is %v, not %v", c.attrs, i, got[i].Data, want[i].Data)
+			}
 		}
 	}
 }

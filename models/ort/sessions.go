@@ -32,6 +32,7 @@ type Session struct {
 	name    string
 	in, out []onnx.Value
 	session *rt.DynamicAdvancedSession
+	sized   *sized // instead of session, for a provider whose runs have fixed sizes
 	// exactly opens a session of the same graph whose masks select, at the first run in which this one, whose masks
 	// multiply, returns NaN: see [onnx.Graph.Unguarded]. nil: this session is exact itself.
 	exactly func() (*Session, error)
@@ -46,13 +47,46 @@ func Open(name string, model []byte) (*Session, error) {
 func open(name string, model []byte, cfg compileConfig) (*Session, error) {
 	in, out, err := declared(model)
 	s := &Session{name: name, in: in, out: out}
-	if err == nil {
+	switch {
+	case err != nil:
+	case cfg.on.Row().sizes != nil:
+		s.sized = &sized{cfg: cfg, sessions: map[int64]*rt.DynamicAdvancedSession{}}
+		s.sized.graph, err = forOpenVINO(model)
+	default:
 		s.session, err = newSession(model, in, out, cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
 	}
 	return s, nil
+}
+
+// sized opens a session for each number of items that runs have.
+type sized struct {
+	graph    *onnx.Graph
+	cfg      compileConfig
+	mu       sync.Mutex
+	sessions map[int64]*rt.DynamicAdvancedSession
+}
+
+func (s *sized) session(items int64) (_ *rt.DynamicAdvancedSession, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[items] != nil {
+		return s.sessions[items], nil
+	}
+	var opened *rt.DynamicAdvancedSession
+	if keepingSignalStack(func() { opened, err = openFixed(s.graph, int(items), s.cfg) }); err != nil {
+		return nil, s.cfg.on.explain(err)
+	}
+	s.sessions[items] = opened
+	return opened, nil
+}
+
+func (s *sized) close() {
+	for _, session := range s.sessions {
+		session.Destroy()
+	}
 }
 
 // Inputs returns the names of the inputs in the order in which Run takes them.
@@ -86,15 +120,22 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 
 // run evaluates the graph and calls read for each output before destroying it.
 func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
-	if s.session == nil {
-		return errors.New("the session is closed")
-	}
 	if len(in) != len(s.in) {
 		return fmt.Errorf("%d inputs are given for %v", len(in), s.Inputs())
 	}
+	session, fed := s.session, s.in
+	if s.sized != nil {
+		fed = s.sized.graph.Inputs
+		if session, err = s.sized.session(in[0].Shape[0]); err != nil {
+			return err
+		}
+	}
+	if session == nil {
+		return errors.New("the session is closed")
+	}
 	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
 	defer pinner.Unpin()
-	bound, out := make([]rt.Value, len(in)), make([]rt.Value, len(s.out))
+	bound, out := make([]rt.Value, 0, len(in)), make([]rt.Value, len(s.out))
 	defer func() {
 		for _, v := range append(bound, out...) {
 			if v != nil {
@@ -107,20 +148,25 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		if len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
 			return fmt.Errorf("input %q has %d values for the shape %v", s.in[i].Name, len(t.Data), t.Shape)
 		}
+		if len(fed) == len(bound) || fed[len(bound)].Name != s.in[i].Name { // nothing reads it
+			continue
+		}
+		var v rt.Value
 		switch s.in[i].DType {
 		case onnx.Double:
-			bound[i], err = tensor(&pinner, shape, onnx.Each(t.Data, func(v float32) float64 { return float64(v) }))
+			v, err = tensor(&pinner, shape, onnx.Each(t.Data, func(v float32) float64 { return float64(v) }))
 		case onnx.Float16:
-			bound[i], err = halves(shape, t.Data)
+			v, err = halves(shape, t.Data)
 		case onnx.Uint8:
 			level := func(v float32) uint8 { return uint8(math.Round(float64(min(max(v, 0), 255)))) }
-			bound[i], err = tensor(&pinner, shape, onnx.Each(t.Data, level))
+			v, err = tensor(&pinner, shape, onnx.Each(t.Data, level))
 		default:
-			bound[i], err = tensor(&pinner, shape, t.Data)
+			v, err = tensor(&pinner, shape, t.Data)
 		}
 		if err != nil {
 			return fmt.Errorf("input %q: %w", s.in[i].Name, err)
 		}
+		bound = append(bound, v)
 	}
 	for i, o := range s.out {
 		if o.DType != onnx.Float16 { // the bindings can't make a float16 output
@@ -134,7 +180,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 			return err
 		}
 	}
-	if err := s.session.Run(bound, out); err != nil {
+	if err := session.Run(bound, out); err != nil {
 		return err
 	}
 	for _, v := range out {
@@ -170,11 +216,17 @@ func halves(shape rt.Shape, data []float32) (rt.Value, error) {
 
 // Close frees the runtime's memory. Closing it again, or a nil session, does nothing.
 func (s *Session) Close() {
-	if s != nil && s.session != nil {
-		s.session.Destroy()
-		s.session = nil
-		s.exact.Close()
+	if s == nil {
+		return
 	}
+	if s.session != nil {
+		s.session.Destroy()
+	}
+	if s.sized != nil {
+		s.sized.close()
+	}
+	s.exact.Close()
+	s.session, s.sized, s.exact = nil, nil, nil
 }
 
 // Original runs a model file unchanged, one item at a time, in a session of its own, without any of the rewriting done
@@ -309,16 +361,17 @@ func Agree(file []float64, opened []float32) error {
 }
 
 // OpenGraph opens a graph for any number of concurrent runs.
-func OpenGraph(graph *onnx.Graph) (*Session, error) { return OpenGraphOn(graph, Target{}) }
+func OpenGraph(graph *onnx.Graph) (*Session, error) { return OpenGraphOn(graph, Target{}, 1) }
 
-// OpenGraphOn opens a graph on a provider that takes batches of any size: the CPU's or CUDA's.
-func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
+// OpenGraphOn opens a graph on a target, for so many runs side by side. A provider whose runs have fixed sizes gets a
+// session for each number of items that comes: the first input's first dimension.
+func OpenGraphOn(graph *onnx.Graph, on Target, runs int) (*Session, error) {
 	of := func(g *onnx.Graph) (*Session, error) {
 		model, err := g.Encode()
 		if err != nil {
 			return nil, err
 		}
-		return open(g.Name, model, compileConfig{on: on})
+		return open(g.Name, model, compileConfig{on: on, runs: runs})
 	}
 	fast := graph.Unguarded()
 	s, err := of(fast)

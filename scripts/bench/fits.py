@@ -5,8 +5,8 @@
         --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 [--rounds 5] [--out docs/measured/performance.md]
 
 Both train a `unet` through the frozen network on the same batches of 128 images: by the clean objective at width 16, and by
-fast adversarial training (l-inf 8/255) at width 32. PyTorch is scripts/zoo/fit.py, eager and channels last, in float32 and in
-bf16. All are held to the same cores and take turns, each in a process of its own. A step's time is the mean over an epoch of
+fast adversarial training (l-inf 8/255) at width 32. Both compute in float32 and in bf16, selfheal by OpenVINO. PyTorch is
+scripts/zoo/fit.py, eager and channels last. All are held to the same cores and take turns, each in a process of its own. A step's time is the mean over an epoch of
 --steps steps, without the first one. The interpreter needs PyTorch and onnx.
 """
 
@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = 128
 CONFIG = """
 version: 1
+runtime: {runtime}
 datasets: {{train: {{format: cifar10-bin, path: {folder}, split: train, limit: {images}}}}}
 models: {{net: {{path: {network}{preprocess}}}}}
 controls:
@@ -48,7 +49,7 @@ CASES = {
     "adversarial, width 32": (32, ", objective: {kind: adversarial, norm: linf, epsilon: 8/255}",
                               ["--objective", "adversarial", "--norm", "linf"]),
 }
-SIDES = ("selfheal", "PyTorch float32", "PyTorch bf16")
+SIDES = ("selfheal", "selfheal bf16", "PyTorch float32", "PyTorch bf16")
 
 
 class Fits(Bench):
@@ -59,14 +60,14 @@ class Fits(Bench):
     def step(self, case, side):
         """Seconds of a step."""
         with tempfile.TemporaryDirectory(prefix="selfheal-bench-") as folder:
-            return (self.ours_of if side == "selfheal" else self.torch_of)(CASES[case], side, pathlib.Path(folder))
+            return (self.ours_of if side in SIDES[:2] else self.torch_of)(CASES[case], side, pathlib.Path(folder))
 
-    def ours_of(self, case, _, folder):
+    def ours_of(self, case, side, folder):
         width, objective, _ = case
         a = self.arguments
         preprocess = f", preprocess: {{mean: {a.mean}, std: {a.std}}}" if a.mean else ""
         (folder / "config.yaml").write_text(CONFIG.format(
-            folder=a.folder.resolve(), images=self.images, network=a.network.resolve(), preprocess=preprocess, width=width,
+            runtime="{provider: openvino, precision: bf16}" if side.endswith("bf16") else "{}", folder=a.folder.resolve(), images=self.images, network=a.network.resolve(), preprocess=preprocess, width=width,
             batch=BATCH, objective=objective))
         command = [self.selfheal, "fit", "--config", folder / "config.yaml", "--control", "front", *self.workers,
                    "--log-format", "json", "--log-every", "10ms"]
@@ -120,13 +121,13 @@ def main():
                         measured.append(bench.step(case, side))
                         say(f"  {case}, round {number + 1}, {side}: {measured[-1]:.3f} s a step")
                 for side, measured in times.items():
-                    ratio = statistics.median(t / ours for t, ours in zip(measured, times["selfheal"]))
-                    lines.append([case, side, f"{statistics.median(measured):.2f} s", "" if side == "selfheal" else f"**{ratio:.2f}**"])
+                    ratios = [statistics.median(t / ours for t, ours in zip(measured, times[of])) for of in SIDES[:2]]
+                    lines.append([case, side, f"{statistics.median(measured):.3f} s", *(f"{ratio:.2f}" for ratio in ratios)])
     except (Failed, subprocess.CalledProcessError) as problem:
         sys.exit(f"fits.py: error: {problem}")
     text = (f"Measured {datetime.date.today().isoformat()} on {processor()}, {plural(len(cores), 'core')}, whose load was "
             f"{load:.1f} before the start; medians of {arguments.rounds} rounds of {arguments.steps} steps of {BATCH} images "
-            f"through {arguments.network.stem}.\n\n" + documents.table(["objective", "program", "step", "÷ ours"], lines))
+            f"through {arguments.network.stem}.\n\n" + documents.table(["objective", "program", "step", "÷ selfheal", "÷ selfheal bf16"], lines))
     if load > BUSY:
         say(f"warning: the machine is busy, its load is {load:.1f}")
     if arguments.out:
