@@ -151,13 +151,13 @@ func (c *Config) object() object {
 			"closed-loop controls, by name; none, the undefended network, is always defined"),
 		optional("attacks", named(&c.Attacks, attackName, true, attackObject), "",
 			"attacks, by name; none, clean accuracy, is always defined"),
-		required("suites", named(&c.Suites, suiteName, false, c.suiteObject),
+		optional("suites", named(&c.Suites, suiteName, false, c.suiteObject), "",
 			"cells to score, by name: every model, undefended and under each control, under none and each attack"),
 		optional("groups", named(&c.Groups, groupName, false, groupObject), "",
 			"names for several suites together").notHashed(),
 		optional("gate", c.gate(), "", "when `selfheal check` passes").notHashed(),
 	}, check: func(d *decoder, n *node, where string) {
-		if suites := n.get("suites"); len(suites.entries) == 0 {
+		if suites := n.get("suites"); suites != nil && len(suites.entries) == 0 {
 			d.fail(suites.pos, "suites must define at least one suite")
 		}
 		if seeds := n.get("seeds"); seeds != nil && seeds.kind == listNode && n.get("seed") != nil {

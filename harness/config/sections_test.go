@@ -154,6 +154,9 @@ func TestSelected(t *testing.T) {
 			t.Errorf("suite %s: %v, want %s", name, err, want)
 		}
 	}
+	bare, _, _ := strings.Cut(strings.Replace(full, "default_suites: [b]\n", "", 1), "\nsuites:")
+	_, err := mustParse(t, bare).Selected(nil)
+	must.Refuse(t, err, "the config has no suites, which say what to score")
 }
 
 // A control may not be fitted on images that its suite scores.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -19,6 +20,9 @@ func (c *Config) Selected(suites []string) (*Config, error) {
 	members, theory, err := c.members(suites)
 	if err != nil {
 		return nil, err
+	}
+	if len(members) == 0 {
+		return nil, errors.New("the config has no suites, which say what to score")
 	}
 	part := *c
 	part.DefaultSuites, part.Suites, part.Theory = nil, nil, theory

@@ -40,8 +40,6 @@ controls:
       - at: input
         embedding: {{kind: autoencoder, architecture: unet, width: {width}, fit: train, path: front.onnx, epochs: 1,
                     batch: {batch}, held_out: 0, augment: {{flip: true}}, models: [net]{objective}}}
-attacks: {{}}
-suites: {{s: {{dataset: train, models: [net], controls: [], attacks: [], mode: oblivious}}}}
 """
 # Width, objective for selfheal, and for fit.py.
 CASES = {
