@@ -398,6 +398,8 @@ func TestErrors(t *testing.T) {
 		{e, []Network{n, last}, data, good, "can't serve both"},
 		{e, []Network{n}, Data{Shape: [3]int{1, 28, 28}, Labels: []int{0}}, good, "images of shape"},
 		{e, []Network{n}, wrong, good, "image 1 has the label 10"},
+		{e, []Network{n}, data, Settings{Epochs: 1, Batch: 4, Objective: Adversarial, Norm: attacks.L2, Epsilon: 56},
+			"epsilon is 56, but in l2 no image is farther than 55.43 from another"},
 	} {
 		_, err := NewTrainer([]*onnx.Graph{c.e}, c.networks, c.data, c.s)
 		must.Refuse(t, err, c.want)

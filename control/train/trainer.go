@@ -175,6 +175,11 @@ func check(networks []Network, data Data, s Settings) error {
 	if s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0 {
 		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
 	}
+	widest := s.Norm.Widest(attacks.Shape{C: data.Shape[0], H: data.Shape[1], W: data.Shape[2]})
+	if s.Objective.searched() && s.Epsilon > widest {
+		return fmt.Errorf("epsilon is %s, but in %s no image is farther than %.4g from another",
+			number.Format(s.Epsilon), s.Norm, widest)
+	}
 	first := networks[0]
 	image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 	for _, n := range networks {

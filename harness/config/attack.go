@@ -243,16 +243,21 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 			d.fail(n.get("epsilon").pos, "%s is %s, but in l0 it is a number of changed values, a whole one",
 				n.place(where, "epsilon"), number.Format(v))
 		}
-		if a.Norm != attacks.Linf || v <= 1 {
-			continue
-		}
-		note := ""
-		if v <= 255 {
-			note = fmt.Sprintf("; did you mean %s/255?", number.Format(v))
-		}
-		d.fail(n.get("epsilon").pos, "%s is %s, but in linf nothing is farther than 1, since pixels are in [0,1]%s",
-			n.place(where, "epsilon"), number.Format(v), note)
+		withinReach(d, n, where, a.Norm, v)
 	}
+}
+
+// withinReach checks that there are points of [0,1] at a mapping's epsilon in ℓ∞.
+func withinReach(d *decoder, n *node, where string, norm attacks.Norm, epsilon float64) {
+	if norm != attacks.Linf || epsilon <= 1 {
+		return
+	}
+	note := ""
+	if epsilon <= 255 {
+		note = fmt.Sprintf("; did you mean %s/255?", number.Format(epsilon))
+	}
+	d.fail(n.get("epsilon").pos, "%s is %s, but in linf nothing is farther than 1, since pixels are in [0,1]%s",
+		n.place(where, "epsilon"), number.Format(epsilon), note)
 }
 
 // Several reports whether the attack's cells have names of their own, NAME:fog:3 or NAME:4.

@@ -207,6 +207,9 @@ func (t *Training) objectiveObject() object {
 				t.StepSize = 1.25 * t.Epsilon
 			}
 		}
+		if t.Objective == train.Denoising || t.Objective == train.Adversarial {
+			withinReach(d, n, where, t.Norm, t.Epsilon)
+		}
 		if t.Loss != train.TRADES && t.Beta > 0 {
 			d.fail(n.pos, "%s: beta is for loss: trades", where)
 		} else if t.Loss == train.TRADES && t.Beta == 0 {

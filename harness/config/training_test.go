@@ -120,6 +120,8 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "optimizer: {momentum: 0.5}", "107 momentum kind adam averages are fixed at 0.9 and 0.999"},
 		{usual + "optimizer: {kind: rmsprop}", "113 one of adam, sgd"},
 		{usual + "objective: denoising", "106 write {kind: denoising, epsilon: 8/255}"},
+		{usual + "objective: {kind: denoising, epsilon: 8}", "133 epsilon is 8, but in linf nothing is farther than 1 mean 8/255"},
+		{usual + "objective: {kind: adversarial, norm: linf, epsilon: 2}", "147 nothing is farther than 1 mean 2/255"},
 		{usual + "objective: {kind: clean, epsilon: .1}", "120 objective.epsilon kind clean"},
 		{usual + "stages: 2", "103 embedding.stages is for architecture unet not for fcn"},
 		{usual + "refine: 2", "103 embedding.refine is for architecture unet not for fcn"},
