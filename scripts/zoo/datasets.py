@@ -32,6 +32,10 @@ class ImageSet:
         """The first `count` images, all where count is None."""
         return ImageSet(self.images[:count], self.labels[:count], self.classes)
 
+    def split(self, count):
+        """The first `count` images, and the rest."""
+        return self.head(count), ImageSet(self.images[count:], self.labels[count:], self.classes)
+
     def to(self, device):
         return ImageSet(self.images.to(device), self.labels.to(device), self.classes)
 

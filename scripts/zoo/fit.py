@@ -31,6 +31,7 @@ import sys
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
 try:
+    import onnx
     import torch
     from torch import nn
     from torch.nn import functional
@@ -48,11 +49,12 @@ IMAGES = {"fcn": embeddings.FCN, "unet": embeddings.UNet, "segnet": embeddings.S
 OPSET = 13
 PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
 PASS = 250  # images of one of its passes
+HELD_STEPS = 10  # of the attacks on images held back, each of a quarter of epsilon
 SETTLED = 0.3  # share of the steps after which the weight of the reconstruction stands
 # Arguments of --objective adversarial, with their defaults.
 ADVERSARIAL = {"norm": "linf", "epsilon": None, "steps": 1, "step_size": None, "warmup": 0.0, "ramp": 0.0, "weight_end": None}
 # A fit goes on with the arguments that it began with.
-FIXED = ("architecture", "width", "stages", "refine", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
+FIXED = ("held_out", "architecture", "width", "stages", "refine", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
          "reconstruction", "weight_start", "objective", "norm", "epsilon", "steps", "step_size", "warmup", "ramp", "weight_end",
          "learns", "lr_warmup", "clip", "average", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
@@ -105,6 +107,8 @@ def parse(argv):
     parser.add_argument("--flip", action="store_true", help="mirror images at random")
     parser.add_argument("--crop", type=int, default=0, metavar="PIXELS", help="shift them at random (default %(default)s)")
     parser.add_argument("--limit-train", type=export.positive, metavar="N", help="use the first N training images")
+    parser.add_argument("--held-out", type=export.positive, metavar="N",
+                        help="keep the last N training images back; embedding.onnx says how it is judged by them, as fit's do")
     parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of the passes (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
@@ -163,6 +167,10 @@ class Fit(train.Kept):
     def __init__(self, arguments):
         super().__init__(arguments)
         self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
+        if arguments.held_out:
+            if arguments.held_out >= len(self.data):
+                raise train.TrainingError(f"--held-out {arguments.held_out} leaves none of {len(self.data)} images")
+            self.data, self.held = self.data.split(len(self.data) - arguments.held_out)
         self.drawn = 0  # of the networks, the one that is fitted through
         self.networks = [self.frozen(path) for path in arguments.models]
         self.learner = self.fresh().to(self.device)
@@ -291,7 +299,36 @@ class Fit(train.Kept):
         size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
         names = ("state", "embedding") if self.arguments.learns == "front" else ("input", "logits")
         data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, *names)
+        if name == EMBEDDING and self.arguments.held_out:
+            model = onnx.load_from_string(data)
+            onnx.helper.set_model_props(model, self.judgement())
+            data = model.SerializeToString()
         self.write(name, lambda path: path.write_bytes(data))
+
+    def judgement(self):
+        """Metadata of the embedding: shares of the images held back that are right, means over the networks."""
+        embedding, counts = self.judged.eval(), torch.zeros(5)
+        for network in self.networks:
+            def both(x, network=network):
+                return network(embedding(x))
+
+            for x, labels in zip(self.held.images.split(PASS), self.held.labels.split(PASS)):
+                x = x.float() / 255.0
+
+                def worst(asked, steps, size, x=x, labels=labels):
+                    if steps == 0:
+                        return x
+                    return attacks.pgd(asked, x, labels, self.arguments.norm, self.epsilon, steps, size,
+                                       attacks.cross_entropy_loss, self.generator)
+
+                searched = self.arguments.steps if self.arguments.objective == "adversarial" else 0
+                seen = [(network, x), (both, x), (both, worst(network, HELD_STEPS, self.epsilon / 4)),
+                        (both, worst(both, HELD_STEPS, self.epsilon / 4)), (both, worst(both, searched, self.step_size))]
+                with torch.no_grad():
+                    counts += torch.tensor([(asked(z).argmax(dim=1) == labels).sum().item() for asked, z in seen])
+        shares = counts / (len(self.held) * len(self.networks))
+        names = ("alone", "accuracy", "oblivious", "through", "trained")
+        return {"held_out": str(len(self.held)), **{f"held_out_{n}": f"{s:.6g}" for n, s in zip(names, shares.tolist())}}
 
 
 class Judge:
@@ -327,6 +364,8 @@ def fit(arguments):
         raise train.TrainingError("--at last takes mlp-ae, and --at input another architecture")
     if arguments.before and arguments.at == "input":
         raise train.TrainingError("--before is for --at last")
+    if arguments.held_out and (arguments.at == "last" or arguments.learns != "front"):
+        raise train.TrainingError("--held-out is for --at input, and for --learns front")
     if (arguments.stages or arguments.refine) and arguments.architecture != "unet":
         raise train.TrainingError("--stages and --refine are for --architecture unet")
     if arguments.test and (arguments.at == "last" or arguments.learns != "front"):

@@ -146,6 +146,32 @@ class Fitting(unittest.TestCase):
         np.testing.assert_array_equal(same[0], same[1])
         self.assertGreater(abs(same[0] - same[2]).max(), 1e-3)
 
+    def test_what_is_held_back_judges(self):
+        """Beside an attack and verdicts by the exported files, which hold the same numbers."""
+        folder = self.folder()
+        settings = ("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--optimizer", "adam", "--rate", 0.01, "--epochs", 12,
+                    "--reconstruction", "sum", "--objective", "adversarial", "--norm", "linf", "--epsilon", 0.002, "--seed", 1)
+        code, _, err = command(*settings, "--limit-train", 264, "--held-out", 64, "--out", folder)
+        self.assertEqual((code, err), (0, ""))
+        model = onnx.load(folder / "embedding.onnx")
+        says = {entry.key: float(entry.value) for entry in model.metadata_props}
+        held = datasets.load("shapes10", None, train=True).head(264).split(200)[1]
+        x = held.images.numpy().astype(np.float32) / 255.0
+        network, embedding = onnx_network.OnnxNetwork(NETWORKS[0]), reference.ReferenceEvaluator(model)
+
+        def right(images):
+            return (network(torch.from_numpy(images)).argmax(dim=1) == held.labels).float().mean().item()
+
+        healed = embedding.run(None, {embedding.input_names[0]: x})[0]
+        self.assertEqual(says["held_out"], 64)
+        self.assertAlmostEqual(says["held_out_alone"], right(x), places=5)
+        self.assertAlmostEqual(says["held_out_accuracy"], right(healed), places=5)
+        self.assertLessEqual(says["held_out_through"], says["held_out_trained"])
+        self.assertLessEqual(says["held_out_trained"], says["held_out_accuracy"])
+        self.assertGreater(says["held_out_accuracy"], 0.1)
+        self.assertEqual(command(*settings, "--held-out", 32, "--out", folder / "none")[0::2],
+                         (1, "fit.py: error: --held-out 32 leaves none of 32 images\n"))
+
     def test_dimensions_of_another_architecture_are_refused(self):
         code, _, err = command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--refine", 1, "--out", self.folder())
         self.assertEqual((code, err), (1, "fit.py: error: --stages and --refine are for --architecture unet\n"))
