@@ -56,3 +56,8 @@ func direction(n Norm, rng *rand.Rand, out []float32) {
 		out[i] = float32(rng.NormFloat64())
 	}
 }
+
+// Draws returns the random numbers for the k-th draw of a kind for an image.
+func Draws(seed uint64, what string, k, image int) *rand.Rand {
+	return generator(seed, what, k, 0, image)
+}

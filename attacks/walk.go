@@ -30,6 +30,9 @@ func (w *Walk) Point() []float32 { return w.cur }
 // to the ball's border, in ℓ1 projected into the ball.
 func (w *Walk) Scatter(rng *rand.Rand) { randomStart(w.norm, w.image, w.radius, rng, w.cur) }
 
+// Jump moves the point to another one of the ball.
+func (w *Walk) Jump(to []float32) { copy(w.cur, to) }
+
 // Follow moves the point by a length along the loss's gradient there: in ℓ∞ along its signs, in ℓ2 along its
 // direction, in ℓ1 along the signs of its largest entries. The point is then projected back into the ball.
 func (w *Walk) Follow(gradient []float32, size float64) {

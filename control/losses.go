@@ -18,6 +18,7 @@ type losses struct {
 	given   *onnx.Graph   // input to logits, as given; its operators decide which losses have gradients
 	fast    *onnx.Graph   // the same graph as it runs; it may have further inputs after the one to differentiate by
 	detours []grad.Detour // parts that the gradient does not pass through
+	sloped  bool          // by slopes instead of derivatives, see [grad.Sloped]
 
 	mu    sync.Mutex
 	heads map[attacks.Loss]head
@@ -89,7 +90,9 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 	}
 	all := []attacks.Loss{loss}
 	derive := func() (*onnx.Graph, error) { return grad.Loss(l.fast, loss.String(), l.detours...) }
-	if l.net.Parameters >= manyWeights && grad.Fits(loss.String(), l.given) == nil {
+	if l.sloped {
+		derive = func() (*onnx.Graph, error) { return grad.LossBy(grad.Sloped, l.fast, loss.String(), l.detours...) }
+	} else if l.net.Parameters >= manyWeights && grad.Fits(loss.String(), l.given) == nil {
 		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool {
 			return grad.Fits(o.String(), l.given) != nil
 		})

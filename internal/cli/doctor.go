@@ -14,10 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/attacks"
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/doctor"
 	"selfheal/harness/open"
+	"selfheal/harness/planted"
+	"selfheal/internal/number"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -29,7 +32,7 @@ import (
 const bundledModel = "models/zoo/preact_standard.onnx"
 
 func doctorCommand(g *globals) *cobra.Command {
-	p, where, on := &preprocessFlags{}, &providerFlags{}, &labelledFlags{}
+	p, where, on, test := &preprocessFlags{}, &providerFlags{}, &labelledFlags{}, &plantedFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [MODEL...]",
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
@@ -46,6 +49,9 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := p.options()
+			if err == nil {
+				_, err = test.recipe(10)
+			}
 			if err != nil {
 				return err
 			}
@@ -78,7 +84,11 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 					return err
 				}
 				if on.data != "" && m.broken == nil {
-					if err := d.labelled(path, p, on); err != nil {
+					err := d.labelled(path, p, on)
+					if err == nil && test.on {
+						err = d.planted(path, p, on, test)
+					}
+					if err != nil {
 						return err
 					}
 				}
@@ -90,9 +100,70 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
 	on.add(flags{c}, "images of --data that a model is asked about")
-	flags{c}.only(beside("data"), "classes", "resize", "crop", "limit", "probabilities", "label")
+	test.add(flags{c})
+	flags{c}.only(beside("data"), "planted", "classes", "resize", "crop", "limit", "probabilities", "label")
 	flags{c}.only(ofModels, "data", "scale", "mean", "std", "layout", "output-name", "size")
 	return c
+}
+
+// plantedFlags say which perturbations are planted and looked for.
+type plantedFlags struct {
+	on            bool
+	norm, epsilon string
+}
+
+func (f *plantedFlags) add(to flags) {
+	to.on(&f.on, "planted", "plant a perturbation in each of 16 images of --data; does AutoAttack find it?")
+	to.text(&f.norm, "norm", attacks.Linf.String(), "norm of the planted perturbations: "+
+		strings.Join(plantedNorms, ", "), words(plantedNorms...))
+	to.text(&f.epsilon, "epsilon", "8/255", "their bound, a number or a fraction", noFiles)
+	to.only(beside("planted"), "norm", "epsilon")
+}
+
+var plantedNorms = []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
+
+// recipe returns AutoAttack for a number of classes.
+func (f *plantedFlags) recipe(classes int) (attacks.Recipe, error) {
+	norm, err := attacks.ParseNorm(f.norm)
+	epsilon, ok := number.Parse(f.epsilon)
+	switch {
+	case err != nil || !slices.Contains(plantedNorms, f.norm):
+		return attacks.Recipe{}, usage("--norm must be one of %s, not %q", strings.Join(plantedNorms, ", "), f.norm)
+	case !ok || !(epsilon > 0):
+		return attacks.Recipe{}, usage("--epsilon must be a number above 0, such as 8/255, not %q", f.epsilon)
+	}
+	return attacks.Setup{Kind: "autoattack", Norm: norm}.Make(epsilon, classes)
+}
+
+// plantedImages is how many images get a planted perturbation.
+const plantedImages = 16
+
+// enough is the fraction of planted perturbations that a trustworthy attack finds.
+const enough = 0.95
+
+// planted prints how many planted perturbations AutoAttack finds.
+func (d *examination) planted(model string, p *preprocessFlags, on *labelledFlags, f *plantedFlags) error {
+	network, images, err := on.keys(model, p)
+	if err != nil {
+		return err
+	}
+	cfg, err := asked(network, images)
+	if err != nil {
+		return err
+	}
+	found, err := planted.Model(d.c.Context(), cfg, f.recipe, plantedImages, planted.Options{})
+	state, line := doctor.OK, fmt.Sprintf("AutoAttack finds %d of %d, as many random points %d, in %s %s",
+		found.Found, found.N, found.Random, f.norm, f.epsilon)
+	switch {
+	case err != nil:
+		state, line = doctor.Skipped, err.Error()
+	case found.N == 0:
+		state, line = doctor.Skipped, "no point of the ball can be told from the others by the network's features"
+	case float64(found.Found) < enough*float64(found.N):
+		state, line = doctor.Warned, line+": robust accuracy under it is not to be trusted"
+	}
+	fmt.Fprintf(d.w, "  planted perturbations\t%s\t%s\n", state, line)
+	return d.w.Flush()
 }
 
 // labelledFlags give labelled images for a model, and how to read its answers.

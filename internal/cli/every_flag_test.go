@@ -73,7 +73,7 @@ var flagValues = map[string]string{
 	"memory": "1Gi", "metrics": "", "model": "n", "mount": "/absent", "namespace": "n",
 	"new-model":       "--baseline other.json |",
 	"no-descriptions": "", "norm": "l2", "offline": "", "onnxruntime": "/absent.so", "out": "elsewhere",
-	"output-name": "z", "parallelism": "1", "param": "restarts=2", "pixels": "8bit", "precision": "bf16",
+	"output-name": "z", "parallelism": "1", "param": "restarts=2", "pixels": "8bit", "planted": "", "precision": "bf16",
 	"print": "", "probabilities": "", "provider": "openvino; absent", "published": "", "quiet": "", "rate": "6",
 	"resize": "3", "resume": "", "save-adversarial": "",
 	"save-pictures": "", "sbatch": "--time=1", "scale": "2", "seed": "5",

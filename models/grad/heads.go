@@ -115,14 +115,19 @@ type Detour struct{ From, To string }
 // simplified classifier with output [N, classes]. Its inputs other than the image come last, under their names, and
 // count as constants. Detours are in the network's order and leave no way around them.
 func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
-	return lossGraph(net, []string{head}, false, detours)
+	return lossGraph(net, []string{head}, false, Differentiation, detours)
+}
+
+// LossBy is [Loss] with other rules than the gradient's, such as [Sloped].
+func LossBy(rules Rules, net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
+	return lossGraph(net, []string{head}, false, rules, detours)
 }
 
 // ascent returns the gradient of a loss, [N, 1], by the image x: 0 if no cotangent reaches x, as behind a Floor.
-func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
+func ascent(b *onnx.Builder, rules Rules, loss, x string, detours []Detour) (string, error) {
 	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // cotangent of a sum over images
 	for _, d := range slices.Backward(append([]Detour{{To: x}}, detours...)) {
-		g, err := Backward(b, map[string]string{at: cotangent}, []string{d.To})
+		g, err := BackwardBy(b, rules, map[string]string{at: cotangent}, []string{d.To})
 		if errors.As(err, new(IndependentError)) {
 			return b.Op("Mul", x, b.Float(0)), b.Err()
 		}
@@ -196,11 +201,11 @@ func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, er
 	if len(heads) == 0 {
 		return nil, fmt.Errorf("no losses are given")
 	}
-	return lossGraph(net, heads, true, detours)
+	return lossGraph(net, heads, true, Differentiation, detours)
 }
 
 // lossGraph is [Losses], or [Loss] of the first head if choose is false.
-func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (*onnx.Graph, error) {
+func lossGraph(net *onnx.Graph, heads []string, choose bool, rules Rules, detours []Detour) (*onnx.Graph, error) {
 	for _, name := range heads {
 		if err := Fits(name, net); err != nil {
 			return nil, err
@@ -230,7 +235,7 @@ func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (
 			loss = b.Op("Where", chosen, value, loss)
 		}
 	}
-	g, err := ascent(b, loss, x, taken)
+	g, err := ascent(b, rules, loss, x, taken)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,131 @@
+package planted
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
+	"selfheal/models/ort"
+)
+
+func TestMain(m *testing.M) { testinput.RunMain(m) }
+
+// network opens a bundled network, perhaps behind a rounding of its images to so many levels.
+func network(t *testing.T, workers int, levels float32) (*control.Network, []attacks.Image) {
+	t.Helper()
+	data := must.Get(os.ReadFile("../../models/zoo/preact_standard.onnx"))(t)
+	if levels > 0 {
+		g := must.Get(opened.Graph(&onnx.File{Data: data}, simplify.Options{}, nil))(t)
+		b := &onnx.Builder{G: onnx.NewGraph("rounded")}
+		x := b.Input("x", g.Inputs[0].Shape)
+		x = b.Op("Div", b.Op("Round", b.Op("Mul", x, b.Float(levels))), b.Float(levels))
+		b.Output("y", b.Call(g, x))
+		data = must.Get(must.Get(b.Done())(t).Encode())(t)
+	}
+	pool := ort.NewPool(workers, 16)
+	t.Cleanup(pool.Close)
+	n := must.Get(control.NewNetwork(pool, "n", data, control.NetworkOptions{}))(t)
+	t.Cleanup(n.Close)
+	const record = 1 + 3*32*32
+	raw := must.Get(os.ReadFile("../../models/zoo/shapes10/test.bin"))(t)
+	var images []attacks.Image
+	logits := floats32(n.Classes())
+	for i := 0; len(images) < 8; i++ {
+		im := attacks.Image{ID: i, Label: int(raw[i*record]), Pixels: floats32(record - 1)}
+		for k := range im.Pixels {
+			im.Pixels[k] = float32(raw[i*record+1+k]) / 255
+		}
+		must.Do(t, n.Logits(t.Context(), im.Pixels, logits))
+		if class(logits) == im.Label {
+			images = append(images, im)
+		}
+	}
+	return n, images
+}
+
+func planting(t *testing.T, workers int, levels float32, s attacks.Setup, epsilon float64) Outcome {
+	t.Helper()
+	n, images := network(t, workers, levels)
+	p := must.Get(n.Planted())(t)
+	t.Cleanup(p.Close)
+	recipe := must.Get(s.Make(epsilon, n.Classes()))(t)
+	return must.Get(Test(t.Context(), p, recipe, images, Options{Samples: 99}))(t)
+}
+
+// APGD finds what is planted, most of it in ℓ1, where a single step and random points do not. It finds nothing behind a
+// rounding, which slopes pass. The outcome does not depend on the workers.
+func TestFindsWhatIsPlanted(t *testing.T) {
+	for norm, epsilon := range map[attacks.Norm]float64{attacks.Linf: 8.0 / 255, attacks.L2: 0.5, attacks.L1: 8} {
+		found := planting(t, 1, 0, attacks.Setup{Kind: "apgd-ce", Norm: norm}, epsilon)
+		missed := map[attacks.Norm]int{attacks.L1: 3}[norm]
+		if found.N < 7 || found.Found < found.N-missed || found.Random > 0 {
+			t.Errorf("%s: %+v", norm, found)
+		}
+	}
+	step := planting(t, 1, 0, attacks.Setup{Kind: "fgsm", Norm: attacks.Linf}, 8.0/255)
+	if step.N < 7 || step.Found > step.N/2 {
+		t.Errorf("one step: %+v", step)
+	}
+	strong := attacks.Setup{Kind: "apgd-ce", Norm: attacks.Linf}
+	behind := planting(t, 1, 7, strong, 8.0/255)
+	if behind.N < 7 || behind.Found > 0 {
+		t.Errorf("behind a rounding: %+v", behind)
+	}
+	if again := planting(t, 2, 7, strong, 8.0/255); !reflect.DeepEqual(again, behind) {
+		t.Errorf("with two workers: %+v, with one %+v", again, behind)
+	}
+}
+
+// Both ways to compute the score agree: w = (XᵀX/n + λI)⁻¹d satisfies its equation.
+func TestSeparate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, width := range []int{5, 40} {
+		others, point := make([][]float64, 20), make([]float64, width)
+		for i := range others {
+			others[i] = make([]float64, width)
+			for k := range others[i] {
+				others[i][k] = rng.NormFloat64() * float64(k+1)
+			}
+		}
+		for k := range point {
+			point[k] = 3 * rng.NormFloat64()
+		}
+		s := separate(others, point)
+		trace := 0.0
+		for _, f := range others {
+			for k, v := range f {
+				trace += (v - s.mean[k]) * (v - s.mean[k]) / 20
+			}
+		}
+		for k := range point {
+			left := 1e-3 * trace / float64(width) * s.weights[k]
+			for _, f := range others {
+				left += (f[k] - s.mean[k]) * s.score(f) / 20
+			}
+			if want := point[k] - s.mean[k]; math.Abs(left-want) > 1e-8*max(1, math.Abs(want)) {
+				t.Errorf("width %d, feature %d: %v, want %v", width, k, left, want)
+			}
+		}
+		if separate(others, s.mean) != nil {
+			t.Error("the mean stands out")
+		}
+	}
+}
+
+func TestPlantedIsForBalls(t *testing.T) {
+	n, images := network(t, 1, 0)
+	p := must.Get(n.Planted())(t)
+	t.Cleanup(p.Close)
+	recipe := must.Get(attacks.Setup{Kind: "sigma-zero", Norm: attacks.L0}.Make(4, n.Classes()))(t)
+	_, err := Test(t.Context(), p, recipe, images, Options{})
+	must.Refuse(t, err, "in balls of linf, l2 and l1")
+}

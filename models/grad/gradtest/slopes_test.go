@@ -1,0 +1,93 @@
+package gradtest
+
+import (
+	"math"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// Each slope agrees with its formula, in place of a derivative that is 0 or stops. Other operators keep their rules.
+func TestSlopes(t *testing.T) {
+	kernel := func(d float64) float64 { return 1 / math.Pow(1+10*math.Abs(d), 2) }
+	float := func(b *onnx.Builder, x string) string {
+		return b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, x)
+	}
+	compared := func(op string) func(b *onnx.Builder, x string) string {
+		return func(b *onnx.Builder, x string) string { return float(b, b.Op(op, x, b.Float(0.25))) }
+	}
+	one := func(op string) func(b *onnx.Builder, x string) string {
+		return func(b *onnx.Builder, x string) string { return b.Op(op, x) }
+	}
+	rises := func(x float64) float64 { return kernel(x - 0.25) }
+	falls := func(x float64) float64 { return -kernel(x - 0.25) }
+	straight := func(float64) float64 { return 1 }
+	cases := map[string]struct {
+		build func(b *onnx.Builder, x string) string
+		slope func(x float64) float64
+		nodes int
+	}{
+		"Sign": {one("Sign"), straight, 1}, "Round": {one("Round"), straight, 1}, "Floor": {one("Floor"), straight, 1},
+		"Ceil":    {one("Ceil"), straight, 1},
+		"Greater": {compared("Greater"), rises, 2}, "GreaterOrEqual": {compared("GreaterOrEqual"), rises, 2},
+		"Less": {compared("Less"), falls, 2}, "LessOrEqual": {compared("LessOrEqual"), falls, 2},
+		"Not": {func(b *onnx.Builder, x string) string {
+			return float(b, b.Op("Not", b.Op("Greater", x, b.Float(0.25))))
+		}, falls, 3},
+		"Cast": {func(b *onnx.Builder, x string) string {
+			return float(b, b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, x))
+		}, straight, 2},
+		"Clip": {func(b *onnx.Builder, x string) string {
+			return b.Op("Clip", x, b.Float(0), b.Float(0.1))
+		}, straight, 1},
+		"QuantizeLinear": {func(b *onnx.Builder, x string) string {
+			zero := b.Const(&onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{0}})
+			return b.Op("DequantizeLinear", b.Op("QuantizeLinear", x, b.Float(0.5), zero), b.Float(0.5), zero)
+		}, straight, 1},
+		"Where": {func(b *onnx.Builder, x string) string {
+			return b.Op("Where", b.Op("Less", b.Float(0.25), x), b.Op("Mul", x, b.Float(3)), b.Float(2))
+		}, func(x float64) float64 {
+			through := 0.0
+			if x > 0.25 {
+				through = 3
+			}
+			return through + (3*x-2)*kernel(0.25-x)
+		}, 2},
+		"derivative": {one("Relu"), func(x float64) float64 {
+			if x > 0 {
+				return 1
+			}
+			return 0
+		}, 0},
+	}
+	for _, op := range onnx.Operators() {
+		if _, ok := cases[op]; grad.HasSlope(op) && !ok {
+			t.Errorf("%s has a slope and no case", op)
+		}
+	}
+	for name, c := range cases {
+		b := &onnx.Builder{G: onnx.NewGraph(name)}
+		x := b.Input("x", onnx.Shape{onnx.Batch, 3})
+		y := c.build(b, x)
+		b.Output("y", y)
+		if n := len(grad.Slopes(b.G)); n != c.nodes {
+			t.Errorf("%s: %d nodes have a slope, want %d", name, n, c.nodes)
+		}
+		w := b.Input("w", onnx.Shape{onnx.Batch, 3})
+		g := must.Get(grad.BackwardBy(b, grad.Sloped, map[string]string{y: w}, []string{x}))(t)
+		b.Output("gradient", g[x])
+		s := must.Get(ort.OpenGraph(must.Get(b.Done())(t)))(t)
+		t.Cleanup(s.Close)
+		in := [][]float32{{-0.7, 0.2, 0.6, 1.3, -0.1, 0.05}, {1, -2, 0.5, 3, 1, 2}}
+		shape := []int64{2, 3}
+		got := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: in[0]}, {Shape: shape, Data: in[1]}}))(t)[1].Data
+		for i, x := range in[0] {
+			if want := c.slope(float64(x)) * float64(in[1][i]); math.Abs(float64(got[i])-want) > 1e-5 {
+				t.Errorf("%s at %v: %v, want %v", name, x, got[i], want)
+			}
+		}
+	}
+}
