@@ -140,8 +140,8 @@ var (
 		"`selfheal doctor MODEL --data FILE --planted` plants a perturbation in each of 16 images and says how many "+
 			"AutoAttack finds; below 95 % its numbers are not to be trusted. "+
 			"For saturation use losses that do not depend on the logits' scale, as AutoAttack's `standard` does with "+
-			"DLR, and look at what APGD-T and Square still broke. For a quantised input, score the network without that "+
-			"layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
+			"DLR, and look at what APGD-T and Square still broke. For a quantised input, score the network without "+
+			"that layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
 			"through it.")
 	WarnNotFiniteGradient = warning("not-finite-gradient",
 		"It may be too high by as many images.",
