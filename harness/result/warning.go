@@ -141,8 +141,8 @@ var (
 			"AutoAttack finds; below 95 % its numbers are not to be trusted. "+
 			"For saturation use losses that do not depend on the logits' scale, as AutoAttack's `standard` does with "+
 			"DLR, and look at what APGD-T and Square still broke. For a quantised input, score the network without "+
-			"that layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
-			"through it.")
+			"that layer, or by `bisection` and Square. Do not report the number as robustness before an attack that "+
+			"sees through it.")
 	WarnNotFiniteGradient = warning("not-finite-gradient",
 		"It may be too high by as many images.",
 		"On this fraction of the attacked images a loss or a gradient was infinite or NaN. A step along such a "+
