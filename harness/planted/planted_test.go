@@ -85,6 +85,48 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
+// Readouts suit networks of one logit, of two classes and of a thousand.
+func TestPlantsInAnyNumberOfClasses(t *testing.T) {
+	for _, values := range []int64{1, 2, 1000} {
+		rng := rand.New(rand.NewPCG(5, uint64(values)))
+		b := &onnx.Builder{G: onnx.NewGraph("classes")}
+		draw := func(shape ...int64) string {
+			w := floats32(int(onnx.Shape(shape).Items()))
+			for i := range w {
+				w[i] = float32(rng.NormFloat64() / 3)
+			}
+			return b.Const(onnx.FloatTensor(shape, w))
+		}
+		x := b.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8})
+		x = b.Op("Relu", b.Op("Conv", x, draw(16, 3, 3, 3)))
+		x = b.Op("Flatten", b.Op("GlobalAveragePool", b.Op("Relu", b.Op("Conv", x, draw(24, 16, 3, 3)))))
+		b.Output("y", b.Op("Gemm", x, draw(24, values), draw(values)))
+		model := must.Get(must.Get(b.Done())(t).Encode())(t)
+		pool := ort.NewPool(1, 16)
+		t.Cleanup(pool.Close)
+		n := must.Get(control.NewNetwork(pool, "n", model, control.NetworkOptions{}))(t)
+		t.Cleanup(n.Close)
+		var images []attacks.Image
+		for i := range 4 {
+			im := attacks.Image{ID: i, Pixels: floats32(n.Shape().Size())}
+			for k := range im.Pixels {
+				im.Pixels[k] = rng.Float32()
+			}
+			logits := floats32(n.Classes())
+			must.Do(t, n.Logits(t.Context(), im.Pixels, logits))
+			im.Label = class(logits)
+			images = append(images, im)
+		}
+		p := must.Get(n.Planted())(t)
+		t.Cleanup(p.Close)
+		recipe := must.Get(attacks.Setup{Kind: "autoattack", Norm: attacks.Linf}.Make(4.0/255, n.Classes()))(t)
+		found := must.Get(Test(t.Context(), p, recipe, images, Options{Samples: 99}))(t)
+		if found.N != len(images) || found.Found != found.N {
+			t.Errorf("%d values: %+v", values, found)
+		}
+	}
+}
+
 // Both ways to compute the score agree: w = (XᵀX/n + λI)⁻¹d satisfies its equation.
 func TestSeparate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
