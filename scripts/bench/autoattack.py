@@ -304,6 +304,21 @@ def parse(arguments=None):
     return found
 
 
+def built(folder):
+    """The program of this checkout, built in a folder."""
+    program = str(pathlib.Path(folder) / "selfheal")
+    subprocess.run(["go", "build", "-C", str(ROOT), "-o", program, "."], check=True)
+    return program
+
+
+def published(text, document, block):
+    """Write a text into a document's block, or print it if there is no document."""
+    if document:
+        documents.replace_block(document, block, text)
+    else:
+        print(text)
+
+
 def say(*lines):
     for line in lines:
         print(line, file=sys.stderr, flush=True)
@@ -363,10 +378,7 @@ def main(arguments=None):
         cases, left_out = read_cases(arguments.config, arguments.suite, arguments.model, arguments.attack)
         say(*left_out)
         with tempfile.TemporaryDirectory(prefix="selfheal-bench-") as folder:
-            program = arguments.selfheal or str(pathlib.Path(folder) / "selfheal")
-            if not arguments.selfheal:
-                subprocess.run(["go", "build", "-C", str(ROOT), "-o", program, "."], check=True)
-            bench = Bench(program, arguments.python, arguments.reference and arguments.reference.resolve(), cores, arguments.images)
+            bench = Bench(arguments.selfheal or built(folder), arguments.python, arguments.reference and arguments.reference.resolve(), cores, arguments.images)
 
             def finished(rows, difference):
                 nonlocal text
@@ -378,10 +390,7 @@ def main(arguments=None):
             measure(bench, cases, arguments, source, finished)
     except (Failed, subprocess.CalledProcessError) as problem:
         sys.exit(f"autoattack.py: error: {problem}")
-    if arguments.out:
-        documents.replace_block(arguments.out, "autoattack", text)
-    else:
-        print(text)
+    published(text, arguments.out, "autoattack")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import tempfile
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
-from bench.autoattack import BUSY, Bench, plural, processor, say
+from bench.autoattack import BUSY, Bench, built, plural, processor, published, say
 from verify import documents
 from verify.verification import Failed
 
@@ -109,9 +109,7 @@ def main():
     lines = []
     try:
         with tempfile.TemporaryDirectory(prefix="selfheal-bench-") as folder:
-            program = str(pathlib.Path(folder) / "selfheal")
-            subprocess.run(["go", "build", "-C", str(ROOT), "-o", program, "."], check=True)
-            bench = Fits(program, arguments, cores)
+            bench = Fits(built(folder), arguments, cores)
             for case in CASES:
                 times = {side: [] for side in SIDES}
                 for number in range(arguments.rounds):
@@ -128,10 +126,7 @@ def main():
             f"through {arguments.network.stem}.\n\n" + documents.table(["objective", "program", "step", "÷ selfheal", "÷ selfheal bf16"], lines))
     if load > BUSY:
         say(f"warning: the machine is busy, its load is {load:.1f}")
-    if arguments.out:
-        documents.replace_block(arguments.out, "fits", text)
-    else:
-        print(text)
+    published(text, arguments.out, "fits")
 
 
 if __name__ == "__main__":

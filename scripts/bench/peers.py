@@ -24,11 +24,10 @@ import tempfile
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
-from bench.autoattack import BUSY, Bench, plural, processor, read_cases, say
+from bench.autoattack import BUSY, Bench, built, plural, processor, published, read_cases, say
 from verify import documents
 from verify.verification import Failed
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ("Foolbox", "ART", "torchattacks")
 STEPS, BATCH = 100, 64
 
@@ -87,9 +86,7 @@ def main():
     try:
         cases, _ = read_cases(arguments.config, arguments.suite, arguments.model)
         with tempfile.TemporaryDirectory(prefix="selfheal-bench-") as folder:
-            program = str(pathlib.Path(folder) / "selfheal")
-            subprocess.run(["go", "build", "-C", str(ROOT), "-o", program, "."], check=True)
-            bench = Peers(program, arguments.python, None, cores, arguments.images)
+            bench = Peers(built(folder), arguments.python, None, cores, arguments.images)
             for case in (case for case in cases if case.norm == "linf"):
                 say(f"{case.model}, {case.epsilon}, {bench.count(case)} images")
                 sides = measure(bench, case, arguments.rounds)
@@ -103,10 +100,7 @@ def main():
             + documents.table(["network", "ε", "images", "program", "attack", "process", "÷ ours", "accuracy left"], lines))
     if load > BUSY:
         say(f"warning: the machine is busy, its load is {load:.1f}")
-    if arguments.out:
-        documents.replace_block(arguments.out, "peers", text)
-    else:
-        print(text)
+    published(text, arguments.out, "peers")
 
 
 if __name__ == "__main__":
