@@ -184,7 +184,7 @@ func TestOpenVINOAgrees(t *testing.T) {
 		for _, c := range []struct {
 			precision string
 			most      float64
-		}{{ort.Float32, 2e-3}, {ort.BFloat16, 0.6}} {
+		}{{ort.Float32, 0.02}, {ort.BFloat16, 0.9}} {
 			on := ort.Target{Provider: ort.ProviderOpenVINO, Precision: c.precision}
 			if on.Check() != nil {
 				t.Logf("no %s here", c.precision)
