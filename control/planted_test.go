@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,75 +13,66 @@ import (
 
 // drawReadout returns a random readout.
 func drawReadout(p *Planted, seed uint64) Readout {
-	r := rand.New(rand.NewPCG(seed, 21))
-	draw := func(n int) []float32 {
-		v := make([]float32, n)
-		for i := range v {
-			v[i] = float32(r.NormFloat64())
+	rng, r := rand.New(rand.NewPCG(seed, 21)), p.Blank()
+	for _, values := range [][]float32{r.Weights, r.Rows, r.Base} {
+		for i := range values {
+			values[i] = float32(rng.NormFloat64())
 		}
-		return v
 	}
-	return Readout{draw(p.Features()), draw(len(p.layer.bias)), draw(len(p.layer.bias))}
+	return r
 }
 
-// checkPlanted compares a planted classifier's logits with the readout of its features, its features' values with the
-// classifier's logits, and its gradients with differences.
-func checkPlanted(t *testing.T, name string, p *Planted, whole attacks.Oracle) {
+func plantedIn(t *testing.T, n *Network) *Planted {
 	t.Helper()
+	p := must.Get(n.Planted())(t)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// checkPlanted compares a planted network's logits with the readout of its features, the values of its last layer with
+// the network's logits, and its gradient with differences.
+func checkPlanted(t *testing.T, name string, n *Network) {
+	t.Helper()
+	p := plantedIn(t, n)
 	for seed := range uint64(3) {
 		x, _ := randomImage(seed, p.Shape().Size())
-		r := drawReadout(p, seed)
+		o := p.With(drawReadout(p, seed))
+		r := o.(*reading).r
 		logits, own := make([]float32, p.Classes()), make([]float32, p.Classes())
-		features := make([]float32, p.Features())
-		must.Do(t, p.At(t.Context(), x, r, logits, features))
-		must.Do(t, whole.Logits(t.Context(), x, own))
+		must.Do(t, o.Logits(t.Context(), x, logits))
+		must.Do(t, n.Logits(t.Context(), x, own))
+		features, values, err := p.Features(t.Context(), x)
+		must.Do(t, err)
 		margin := 0.0
 		for f, v := range features {
 			margin += float64(v) * float64(r.Weights[f])
 		}
-		values := p.Values(features)
 		for k, z := range logits {
 			want := margin*float64(r.Rows[k]) + float64(r.Base[k])
-			if math.Abs(float64(z)-want) > 1e-4*max(1, math.Abs(want)) || math.Abs(values[k]-float64(own[k])) > 1e-4 {
+			if math.Abs(float64(z)-want) > 1e-4*max(1, math.Abs(want)) || math.Abs(float64(values[k]-own[k])) > 1e-4 {
 				t.Errorf("%s: logit %d is %v, not %v; its own %v, not %v", name, k, z, want, values[k], own[k])
 			}
 		}
-		again := gradient(t, p.With(r), x, attacks.CrossEntropy, 1, 3)
-		for k, z := range again.Logits {
-			if math.Abs(float64(z-logits[k])) > 1e-4 {
-				t.Errorf("%s: the gradient's logit %d is %v, not %v", name, k, z, logits[k])
-			}
+		const h = 1e-2
+		var e, above, below attacks.Evaluation
+		must.Do(t, o.Gradient(t.Context(), x, attacks.LogitDifference, 1, 3, &e))
+		slope, square := 0.0, 0.0
+		y, z := slices.Clone(x), slices.Clone(x)
+		for i, g := range e.Gradient {
+			square += float64(g) * float64(g)
+			y[i], z[i] = x[i]+h*g, x[i]-h*g
+		}
+		must.Do(t, o.Gradient(t.Context(), y, attacks.LogitDifference, 1, 3, &above))
+		must.Do(t, o.Gradient(t.Context(), z, attacks.LogitDifference, 1, 3, &below))
+		if slope = float64(above.Loss-below.Loss) / (2 * h); !(math.Abs(slope-square) < 1e-2*square) {
+			t.Errorf("%s: slope %v by the gradient, %v by differences", name, square, slope)
 		}
 	}
 }
 
-// A planted classifier gives its readout of the features, controlled ones if there is a control, whatever the solver.
-// Its gradient agrees with differences of its loss.
+// A planted network gives its readout of the features, whatever form its last linear layer has. Operators behind the
+// layer stay. Without such a layer the error says so.
 func TestPlanted(t *testing.T) {
-	plain := defended(t, solvers[0], 0).net
-	p := must.Get(plain.Planted())(t)
-	t.Cleanup(p.Close)
-	checkPlanted(t, "undefended", p, plain)
-	x, _ := randomImage(1, p.Shape().Size())
-	checkDirection(t, p.With(drawReadout(p, 1)), x, attacks.LogitDifference, 1, 2e-3, "undefended")
-	for _, s := range solvers {
-		for _, places := range [][]int{{0}, {3}, {0, 2}} {
-			for _, k := range []Knowledge{Through, Detached} {
-				d := whiteBox(t, defended(t, s, places...), k)
-				p := must.Get(d.Planted())(t)
-				t.Cleanup(p.Close)
-				name := fmt.Sprintf("%v at %v, %v", s.Method, places, k)
-				checkPlanted(t, name, p, d)
-				if k == Through {
-					checkDirection(t, p.With(drawReadout(p, 2)), x, attacks.CrossEntropy, 2, 2e-3, name)
-				}
-			}
-		}
-	}
-}
-
-// The last linear layer is found in each form, also in front of other operators; without one the error says so.
-func TestLastLinearLayer(t *testing.T) {
 	draw := func(b *onnx.Builder, shape ...int64) string {
 		return b.Const(weights(rand.New(rand.NewPCG(3, 4)), 0.5, shape...))
 	}
@@ -111,22 +101,21 @@ func TestLastLinearLayer(t *testing.T) {
 		x := b.Op("Tanh", b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 2, 2, 2})))
 		b.Output("y", build(b, x))
 		n := open(t, testPool(t, 4), encoded(t, b), NetworkOptions{})
-		p, err := n.Planted()
-		if name == "bypassed" || name == "none" {
+		switch name {
+		case "bypassed", "none":
+			_, err := n.Planted()
 			must.Refuse(t, err, "no last linear layer")
-			continue
-		}
-		must.Do(t, err)
-		t.Cleanup(p.Close)
-		if name == "scaled" {
-			z, x := make([]float32, 5), make([]float32, 8)
-			r := Readout{make([]float32, 8), make([]float32, 5), []float32{1, 2, 3, 4, 5}}
-			must.Do(t, p.At(t.Context(), x, r, z, make([]float32, 8)))
+		case "scaled":
+			p, z := plantedIn(t, n), make([]float32, 5)
+			r := p.Blank()
+			r.Base = []float32{1, 2, 3, 4, 5}
+			x, _ := randomImage(1, p.Shape().Size())
+			must.Do(t, p.With(r).Logits(t.Context(), x, z))
 			if !slices.Equal(z, []float32{100, 200, 300, 400, 500}) {
 				t.Errorf("scaled: %v", z)
 			}
-			continue
+		default:
+			checkPlanted(t, name, n)
 		}
-		checkPlanted(t, name, p, n)
 	}
 }

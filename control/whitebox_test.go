@@ -77,8 +77,7 @@ func whiteBox(t *testing.T, c *Controller, k Knowledge) *Defended {
 	return d
 }
 
-func gradient(t *testing.T, d attacks.Oracle, x []float32, loss attacks.Loss, label,
-	target int) (e attacks.Evaluation) {
+func gradient(t *testing.T, d *Defended, x []float32, loss attacks.Loss, label, target int) (e attacks.Evaluation) {
 	t.Helper()
 	must.Do(t, d.Gradient(t.Context(), x, loss, label, target, &e))
 	return e
@@ -110,7 +109,7 @@ func TestThroughAgreesWithDifferences(t *testing.T) {
 
 // checkDirection compares the gradient with a central difference of the loss at the
 // oracle's own logits, in a random direction of length 1.
-func checkDirection(t *testing.T, d attacks.Oracle, x []float32, loss attacks.Loss, seed uint64, bound float64,
+func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, seed uint64, bound float64,
 	name string) {
 	t.Helper()
 	const label, target, h = 1, 3, 0.05

@@ -164,44 +164,40 @@ func TestCUDAAgrees(t *testing.T) {
 	}
 }
 
-// OpenVINO's gradients by the parameters are the CPU's: in float32 but for rounding, in bf16 nearly in direction and
-// length. Runs of any number of images agree, with any number of workers.
+// OpenVINO's gradients by the parameters agree with the CPU's, on clean images and on the worst ones, whose pixels may
+// go either way where a derivative is near 0. In bf16, which keeps 8 bits, they agree in direction and length. Two
+// workers find the same bits as one, also with runs of two sizes.
 func TestOpenVINOAgrees(t *testing.T) {
 	testinput.WithOpenVINO(t, func() {
 		network := zoo(t, "preact_standard.onnx", 0)
 		e := must.Get(New("unet", network.State(), true, Dimensions{Width: 8, Stages: 2, Refine: 1}, 3))(t)
 		must.Do(t, Calibrate(e, network, shapes10(t, 40)))
-		gradient := func(on ort.Target, workers int) (all [][]float64) {
-			tr := trainer(t, e, []Network{network}, shapes10(t, 40), Settings{Epochs: 1, Batch: 40, Weight: 0.1,
-				Objective: Adversarial, Norm: attacks.Linf, Epsilon: 2.0 / 255, Steps: 1, On: on, Workers: workers})
+		gradient := func(on ort.Target, workers int, warmup float64) (all []float64) {
+			tr := trainer(t, e, []Network{network}, shapes10(t, 40), Settings{Epochs: 2, Batch: 40, Weight: 0.1,
+				Objective: Adversarial, Norm: attacks.Linf, Epsilon: 2.0 / 255, Steps: 1, Warmup: warmup, On: on,
+				Workers: workers})
 			must.Get(tr.gradient(t.Context(), tr.networks[0], 0, tr.images(0)))(t)
-			for _, g := range tr.sum[:len(tr.values)] {
-				all = append(all, slices.Clone(g))
-			}
-			return all
+			return slices.Concat(tr.sum[:len(tr.values)]...)
 		}
-		cpu := gradient(ort.Target{}, 1)
 		for _, c := range []struct {
-			precision string
-			most      float64
-		}{{ort.Float32, 0.02}, {ort.BFloat16, 0.9}} {
+			precision    string
+			warmup, most float64
+		}{{ort.Float32, 1, 2e-3}, {ort.Float32, 0, 1e-2}, {ort.BFloat16, 0, 0.6}} {
 			on := ort.Target{Provider: ort.ProviderOpenVINO, Precision: c.precision}
 			if on.Check() != nil {
 				t.Logf("no %s here", c.precision)
 				continue
 			}
-			got := gradient(on, 1)
+			cpu, got := gradient(ort.Target{}, 1, c.warmup), gradient(on, 1, c.warmup)
 			apart, length := 0.0, 0.0
-			for i := range got {
-				for j, v := range got[i] {
-					apart, length = apart+(v-cpu[i][j])*(v-cpu[i][j]), length+cpu[i][j]*cpu[i][j]
-				}
+			for i, v := range got {
+				apart, length = apart+(v-cpu[i])*(v-cpu[i]), length+cpu[i]*cpu[i]
 			}
 			if apart = math.Sqrt(apart / length); !(apart < c.most) {
 				t.Errorf("%s: the gradient differs by %.2g of its length", c.precision, apart)
 			}
-			t.Logf("%s: %.2g apart", c.precision, apart)
-			if again := gradient(on, 2); !slices.EqualFunc(got, again, slices.Equal) {
+			t.Logf("%s, warm-up %v: %.2g apart", c.precision, c.warmup, apart)
+			if again := gradient(on, 2, c.warmup); !slices.Equal(got, again) {
 				t.Errorf("%s: two workers find another gradient than one", c.precision)
 			}
 		}

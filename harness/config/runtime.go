@@ -67,7 +67,7 @@ func (r *Runtime) object() object {
 	for _, p := range ort.Providers {
 		if p.Precisions != nil {
 			rows = append(rows, optional("precision", choice(&r.Precision, p.Precisions), Float32,
-				"precision of attacks' and fits' passes"+kept(p.Precisions[1:])).in(p.Name))
+				"precision of attacks' passes"+kept(p.Precisions[1:])).in(p.Name))
 		}
 		if p.Device() {
 			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",

@@ -9,9 +9,9 @@ import (
 	"selfheal/harness/open"
 )
 
-// Model tests a recipe on the only model of cfg, with the first images of its only data set that the model classifies
+// Model tests an attack on the only model of cfg, with the first images of its only data set that the model classifies
 // correctly, so many at most.
-func Model(ctx context.Context, cfg *config.Config, make func(classes int) (attacks.Recipe, error), most int,
+func Model(ctx context.Context, cfg *config.Config, setup attacks.Setup, epsilon float64, most int,
 	o Options) (all Outcome, err error) {
 	u, err := open.Use(ctx, cfg, cfg.Models[0].Name, "", open.Options{})
 	if err != nil {
@@ -30,7 +30,7 @@ func Model(ctx context.Context, cfg *config.Config, make func(classes int) (atta
 		return all, err
 	}
 	defer n.Close()
-	recipe, err := make(n.Classes())
+	recipe, err := setup.Make(epsilon, n.Classes())
 	if err != nil {
 		return all, err
 	}
@@ -45,7 +45,7 @@ func Model(ctx context.Context, cfg *config.Config, make func(classes int) (atta
 	}
 	defer p.Close()
 	var images []attacks.Image
-	logits := floats32(n.Classes())
+	logits := make([]float32, n.Classes())
 	for i := 0; i < set.Len() && len(images) < most; i++ {
 		id, pixels, label, err := set.Image(i)
 		if err == nil {
@@ -54,7 +54,7 @@ func Model(ctx context.Context, cfg *config.Config, make func(classes int) (atta
 		if err != nil {
 			return all, err
 		}
-		if class(logits) == label {
+		if attacks.Right(logits, label) {
 			images = append(images, attacks.Image{ID: id, Pixels: pixels, Label: label})
 		}
 	}

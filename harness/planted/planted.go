@@ -26,6 +26,9 @@ import (
 	"selfheal/control"
 )
 
+// Enough is the fraction of planted points that an attack finds if its numbers can be trusted.
+const Enough = 0.95
+
 // Options say how to plant. The zero value has the defaults.
 type Options struct {
 	Seed    uint64
@@ -87,155 +90,140 @@ type image struct {
 
 func (t *image) test(ctx context.Context) (found Outcome, err error) {
 	defer func() { found.Passes = t.passes }()
-	s, err := t.sow(ctx)
-	if err != nil || s == nil {
+	p, err := t.plant(ctx)
+	if err != nil || p == nil {
 		return found, err
 	}
 	found.N = 1
 	spent, how := 0, attacks.Options{Seed: t.o.Seed, VerdictOnly: true}
 	for _, component := range t.recipe.Components {
-		res, err := component.Perturb(ctx, t.With(s.readout), t.Image, how)
+		res, err := component.Perturb(ctx, t.With(p.readout), t.Image, how)
 		if err != nil {
 			return found, err
 		}
 		spent += res.Forward + res.Backward
-		if res.Adversarial == nil || t.recipe.Norm.Distance(res.Adversarial, t.Pixels) > t.recipe.Epsilon*(1+1e-6) {
+		at := res.Adversarial
+		if at == nil || t.recipe.Norm.Distance(at, t.Pixels) > t.recipe.Epsilon*(1+1e-6) {
 			continue
 		}
-		label, err := t.answer(ctx, s.readout, res.Adversarial)
-		if err != nil {
+		if right, err := t.right(ctx, p, at); err != nil {
 			return found, err
-		}
-		if label != t.Label {
+		} else if !right {
 			found.Found = 1
 			break
 		}
 	}
 	t.passes += int64(spent)
-	largest, err := t.searched(ctx, s, spent)
-	if largest > s.threshold {
-		found.Random = 1
-	}
-	return found, err
-}
-
-// searched returns the largest score of so many random points.
-func (t *image) searched(ctx context.Context, s *sown, points int) (largest float64, err error) {
-	largest = math.Inf(-1)
-	for from := 0; from < points && err == nil; from += t.o.Samples {
-		var features [][]float64
-		features, err = t.features(ctx, "search", from, min(t.o.Samples, points-from))
-		for _, f := range features {
-			largest = max(largest, s.score(f))
+	for from := 0; from < spent && found.Random == 0; from += t.o.Samples {
+		points, err := t.random(ctx, "search", from, min(t.o.Samples, spent-from))
+		if err != nil {
+			return found, err
+		}
+		if p.highest(points) > p.threshold {
+			found.Random = 1
 		}
 	}
-	return largest, err
+	return found, nil
 }
 
-// sown is a readout under which one point of the ball is misclassified.
-type sown struct {
-	readout   control.Readout
-	weights   []float64 // of the score
-	mean      []float64 // of the features of random points
-	threshold float64   // of the score: above it an image is misclassified
+// plant is a score of features, and the readout that misclassifies an image where the score is above a threshold.
+type plant struct {
+	weights, mean []float64 // the score is weights·(features − mean)
+	threshold     float64
+	readout       control.Readout
 }
 
-func (s *sown) score(features []float64) (score float64) {
-	for i, w := range s.weights {
-		score += w * (features[i] - s.mean[i])
+func (p *plant) score(features []float64) (score float64) {
+	for i, w := range p.weights {
+		score += w * (features[i] - p.mean[i])
 	}
 	return score
 }
 
-// sow fits a readout, or returns nil if no point can be told from random ones.
-func (t *image) sow(ctx context.Context) (*sown, error) {
-	clean, err := t.of(ctx, t.Pixels)
-	if err != nil {
-		return nil, err
-	}
-	within, err := t.features(ctx, "sample", 0, t.o.Samples)
-	if err != nil {
-		return nil, err
-	}
-	within = append(within, clean)
-	point := t.corner()
-	planted, err := t.of(ctx, point)
-	if err != nil {
-		return nil, err
-	}
-	s := separate(within, planted)
-	if s == nil {
-		return nil, nil
-	}
+func (p *plant) highest(points [][]float64) float64 {
 	highest := math.Inf(-1)
-	for _, f := range within {
-		highest = max(highest, s.score(f))
+	for _, features := range points {
+		highest = max(highest, p.score(features))
 	}
-	top := s.score(planted)
-	if top, err = t.climb(ctx, s, point, top); err != nil {
-		return nil, err
-	}
-	s.threshold = highest + t.o.Level*(top-highest)
-	if !(top > s.threshold && s.threshold > s.score(clean)) {
-		return nil, nil
-	}
-	t.read(s, clean)
-	for _, c := range []struct {
-		x     []float32
-		right bool
-	}{{t.Pixels, true}, {point, false}} {
-		label, err := t.answer(ctx, s.readout, c.x)
-		if err != nil || (label == t.Label) != c.right { // what follows the last layer turned it round
-			return nil, err
-		}
-	}
-	return s, nil
+	return highest
 }
 
-// read makes the readout of a score, whose margin at the clean image is the network's own: the label's value is half
-// the margin, that of another class minus half of it, and all others are as far below.
-func (t *image) read(s *sown, clean []float64) {
-	narrow := floats32(len(clean))
-	for i, v := range clean {
-		narrow[i] = float32(v)
+// plant plants a point in the image's ball. It returns nil if no point can be told from random ones.
+func (t *image) plant(ctx context.Context) (*plant, error) {
+	clean, values, err := t.features(ctx, t.Pixels)
+	if err != nil {
+		return nil, err
 	}
-	values := t.Values(narrow)
-	margin := math.Abs(values[0])
+	others, err := t.random(ctx, "sample", 0, t.o.Samples)
+	if err != nil {
+		return nil, err
+	}
+	others = append(others, clean)
+	corner := t.corner()
+	stands, _, err := t.features(ctx, corner)
+	if err != nil {
+		return nil, err
+	}
+	p := separate(others, stands)
+	if p == nil {
+		return nil, nil
+	}
+	point, top, err := t.climb(ctx, p, corner, p.score(stands))
+	if err != nil {
+		return nil, err
+	}
+	highest := p.highest(others)
+	if p.threshold = highest + t.o.Level*(top-highest); !(top > p.threshold && p.threshold > highest) {
+		return nil, nil
+	}
+	p.readout = t.read(p, clean, values)
+	if right, err := t.right(ctx, p, t.Pixels); err != nil || !right {
+		return nil, err
+	}
+	if right, err := t.right(ctx, p, point); err != nil || right { // what follows the last layer turned it round
+		return nil, err
+	}
+	return p, nil
+}
+
+// read returns the readout of a score. Its margin at the clean image is the network's own margin. The label's value is
+// half the margin, another class's is minus half the margin. All other classes have minus the clean image's margin.
+func (t *image) read(p *plant, clean []float64, values []float32) control.Readout {
+	margin, other := math.Abs(float64(values[0])), 0
 	if len(values) > 1 {
-		own := values[t.Label]
-		values[t.Label] = math.Inf(-1)
-		margin = math.Abs(own - slices.Max(values))
-	}
-	scale := margin / (s.threshold - s.score(clean))
-	weights := floats32(len(s.weights))
-	constant := scale * s.threshold
-	for i, w := range s.weights {
-		weights[i] = float32(-scale * w)
-		constant += scale * w * s.mean[i]
-	}
-	r := control.Readout{Weights: weights, Rows: floats32(len(values)), Base: floats32(len(values))}
-	if len(values) == 1 {
-		r.Rows[0], r.Base[0] = 1, float32(constant)
-		if t.Label == 0 {
-			r.Rows[0], r.Base[0] = -1, float32(-constant)
-		}
-	} else {
-		for k := range r.Base {
-			r.Base[k] = float32(-margin)
-		}
-		other := t.rng("class", 0).IntN(len(values) - 1)
-		if other >= t.Label {
+		margin = math.Abs(attacks.LogitMargin(values, t.Label))
+		if other = t.rng("class", 0).IntN(len(values) - 1); other >= t.Label {
 			other++
 		}
-		r.Rows[t.Label], r.Base[t.Label] = 0.5, float32(constant/2)
-		r.Rows[other], r.Base[other] = -0.5, float32(-constant/2)
 	}
-	s.readout = r
+	scale, r := margin/(p.threshold-p.score(clean)), t.Blank()
+	constant := scale * p.threshold
+	for i, w := range p.weights {
+		r.Weights[i] = float32(-scale * w)
+		constant += scale * w * p.mean[i]
+	}
+	for k := range r.Base {
+		r.Base[k] = float32(-margin)
+	}
+	t.set(r, 1, constant, other)
+	return r
+}
+
+// set makes a readout's margin, times a factor and plus a constant, the label's lead over another class. A network of
+// one value has two classes; the value is the second's lead.
+func (t *image) set(r control.Readout, factor, constant float64, other int) {
+	if len(r.Rows) == 1 {
+		side := float64(2*t.Label - 1)
+		r.Rows[0], r.Base[0] = float32(side*factor), float32(side*constant)
+		return
+	}
+	r.Rows[t.Label], r.Base[t.Label] = float32(factor/2), float32(constant/2)
+	r.Rows[other], r.Base[other] = float32(-factor/2), float32(-constant/2)
 }
 
 // separate returns the score by which a point stands out most from others: its difference from their mean, whitened by
 // their covariance, as in linear discriminant analysis. It returns nil for a point that is like the others.
-func separate(others [][]float64, point []float64) *sown {
+func separate(others [][]float64, point []float64) *plant {
 	n, width := len(others), len(point)
 	mean := make([]float64, width)
 	for _, f := range others {
@@ -281,56 +269,60 @@ func separate(others [][]float64, point []float64) *sown {
 		weights.SubVec(d, weights)
 		weights.ScaleVec(1/ridge, weights)
 	}
-	return &sown{weights: weights.RawVector().Data, mean: mean}
+	return &plant{weights: weights.RawVector().Data, mean: mean}
 }
 
-// climb moves a point to the highest score that is found in the ball, from there and from the image, along gradients
-// and, where the network has operators without them, along slopes. It returns that score.
-func (t *image) climb(ctx context.Context, s *sown, point []float32, top float64) (best float64, err error) {
-	values := len(t.Values(floats32(t.Features())))
-	r := control.Readout{Weights: floats32(len(s.weights)), Rows: floats32(values),
-		Base: floats32(values)}
-	norm := floats.Norm(s.weights, 2)
-	for i, w := range s.weights {
+// climb looks for the highest score in the ball, from a corner and from the image, along gradients and, where the
+// network has operators without them, along slopes. It returns the best point, which is at least the corner.
+func (t *image) climb(ctx context.Context, p *plant, corner []float32, score float64) (best []float32, top float64,
+	err error) {
+	r, other := t.Blank(), (t.Label+1)%t.Classes()
+	norm := floats.Norm(p.weights, 2)
+	for i, w := range p.weights {
 		r.Weights[i] = float32(w / norm)
 	}
-	other := (t.Label + 1) % t.Classes()
-	if values == 1 {
-		r.Rows[0] = float32(1 - 2*t.Label)
-	} else {
-		r.Rows[t.Label], r.Rows[other] = -0.5, 0.5
-	}
-	best = top
-	start := slices.Clone(point)
+	t.set(r, -1, 0, other)
+	best, top = corner, score
 	for _, o := range []attacks.Oracle{t.With(r), t.Sloping(r)} {
 		if o == nil {
 			continue
 		}
-		for _, from := range [][]float32{start, t.Pixels} {
-			w := attacks.NewWalk(t.recipe.Norm, t.Pixels, t.recipe.Epsilon)
-			w.Jump(from)
-			var e attacks.Evaluation
-			for k := range climbs {
-				if err := o.Gradient(ctx, w.Point(), attacks.LogitDifference, t.Label, other, &e); err != nil {
-					return best, err
-				}
-				w.Follow(e.Gradient, t.recipe.Epsilon*(1-float64(k)/climbs)/2)
-				features, err := t.of(ctx, w.Point())
-				if err != nil {
-					return best, err
-				}
-				t.passes += 2
-				if score := s.score(features); score > best {
-					best = score
-					copy(point, w.Point())
-				}
+		for _, from := range [][]float32{corner, t.Pixels} {
+			point, err := t.ascend(ctx, o, from, other)
+			if err != nil {
+				return nil, 0, err
+			}
+			features, _, err := t.features(ctx, point)
+			if err != nil {
+				return nil, 0, err
+			}
+			if score := p.score(features); score > top {
+				best, top = point, score
 			}
 		}
 	}
-	return best, nil
+	return best, top, nil
 }
 
 const climbs = 60 // steps
+
+// ascend returns the point of the largest loss that projected gradient ascent meets.
+func (t *image) ascend(ctx context.Context, o attacks.Oracle, from []float32, other int) (best []float32, err error) {
+	w, loss := attacks.NewWalk(t.recipe.Norm, t.Pixels, t.recipe.Epsilon), math.Inf(-1)
+	w.Jump(from)
+	var e attacks.Evaluation
+	for k := range climbs + 1 {
+		if err := o.Gradient(ctx, w.Point(), attacks.LogitDifference, t.Label, other, &e); err != nil {
+			return nil, err
+		}
+		t.passes += 2
+		if float64(e.Loss) > loss {
+			best, loss = slices.Clone(w.Point()), float64(e.Loss)
+		}
+		w.Follow(e.Gradient, t.recipe.Epsilon*(1-float64(k)/climbs)/2)
+	}
+	return best, nil
+}
 
 // corner returns the point to plant: a random corner of the ball in ℓ∞, else a random point of its border.
 func (t *image) corner() []float32 {
@@ -348,8 +340,8 @@ func (t *image) corner() []float32 {
 	return slices.Clone(w.Point())
 }
 
-// features returns the features of random points of the ball.
-func (t *image) features(ctx context.Context, what string, from, count int) ([][]float64, error) {
+// random returns the features of random points of the ball.
+func (t *image) random(ctx context.Context, what string, from, count int) ([][]float64, error) {
 	all := make([][]float64, count)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -357,7 +349,7 @@ func (t *image) features(ctx context.Context, what string, from, count int) ([][
 		group.Go(func() (err error) {
 			w := attacks.NewWalk(t.recipe.Norm, t.Pixels, t.recipe.Epsilon)
 			w.Scatter(t.rng(what, from+k))
-			all[k], err = t.at(ctx, w.Point())
+			all[k], _, err = t.features(ctx, w.Point())
 			return err
 		})
 	}
@@ -365,38 +357,23 @@ func (t *image) features(ctx context.Context, what string, from, count int) ([][
 	return all, group.Wait()
 }
 
-func (t *image) of(ctx context.Context, x []float32) ([]float64, error) {
-	t.passes++
-	return t.at(ctx, x)
-}
-
-// at returns the features at x.
-func (t *image) at(ctx context.Context, x []float32) ([]float64, error) {
-	n := len(t.Values(floats32(t.Features())))
-	none := control.Readout{Weights: floats32(t.Features()), Rows: floats32(n), Base: floats32(n)}
-	features := floats32(t.Features())
-	if err := t.At(ctx, x, none, floats32(t.Classes()), features); err != nil {
-		return nil, err
+// features returns the features at x and the values of the network's own last layer.
+func (t *image) features(ctx context.Context, x []float32) (features []float64, values []float32, err error) {
+	narrow, values, err := t.Features(ctx, x)
+	features = make([]float64, len(narrow))
+	for i, v := range narrow {
+		features[i] = float64(v)
 	}
-	wide := make([]float64, len(features))
-	for i, v := range features {
-		wide[i] = float64(v)
-	}
-	return wide, nil
+	return features, values, err
 }
 
-// answer returns the class under a readout.
-func (t *image) answer(ctx context.Context, r control.Readout, x []float32) (int, error) {
-	logits := floats32(t.Classes())
+// right reports whether the planted network's answer is the label.
+func (t *image) right(ctx context.Context, p *plant, x []float32) (bool, error) {
+	logits := make([]float32, t.Classes())
 	t.passes++
-	err := t.With(r).Logits(ctx, x, logits)
-	return class(logits), err
+	err := t.With(p.readout).Logits(ctx, x, logits)
+	return !(attacks.LogitMargin(logits, t.Label) < 0), err
 }
-
-// class returns the largest logit's.
-func class(logits []float32) int { return slices.Index(logits, slices.Max(logits)) }
-
-func floats32(n int) []float32 { return make([]float32, n) }
 
 // rng returns the random numbers of the k-th draw of a kind for the image.
 func (t *image) rng(what string, k int) *rand.Rand {

@@ -137,8 +137,8 @@ var (
 			"saturation (logits so large that softmax is exactly 1 in float32), a quantised or thresholded input, and "+
 			"an operator such as Sign or Round in the path. RobustBench only takes classifiers whose gradients by the "+
 			"input are in general not zero.",
-		"`selfheal doctor MODEL --data FILE --planted` plants a perturbation in each of 16 images and says how many "+
-			"AutoAttack finds; below 95 % its numbers are not to be trusted. "+
+		"`selfheal doctor MODEL --data FILE --planted` plants perturbations, and says how many AutoAttack finds and "+
+			"whether its numbers can be trusted. "+
 			"For saturation use losses that do not depend on the logits' scale, as AutoAttack's `standard` does with "+
 			"DLR, and look at what APGD-T and Square still broke. For a quantised input, score the network without "+
 			"that layer, or by `bisection` and Square. Do not report the number as robustness before an attack that "+

@@ -50,7 +50,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := p.options()
 			if err == nil {
-				_, err = test.recipe(10)
+				err = test.parse()
 			}
 			if err != nil {
 				return err
@@ -84,9 +84,12 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 					return err
 				}
 				if on.data != "" && m.broken == nil {
-					err := d.labelled(path, p, on)
+					cfg, err := on.asked(path, p)
+					if err == nil {
+						err = d.labelled(cfg)
+					}
 					if err == nil && test.on {
-						err = d.planted(path, p, on, test)
+						err = d.planted(cfg, test)
 					}
 					if err != nil {
 						return err
@@ -110,10 +113,16 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 type plantedFlags struct {
 	on            bool
 	norm, epsilon string
+	setup         attacks.Setup
+	size          float64 // epsilon
 }
 
+// plantedImages is how many images get a planted perturbation.
+const plantedImages = 16
+
 func (f *plantedFlags) add(to flags) {
-	to.on(&f.on, "planted", "plant a perturbation in each of 16 images of --data; does AutoAttack find it?")
+	to.on(&f.on, "planted", fmt.Sprintf("plant a perturbation in each of %d images of --data; does AutoAttack find it?",
+		plantedImages))
 	to.text(&f.norm, "norm", attacks.Linf.String(), "norm of the planted perturbations: "+
 		strings.Join(plantedNorms, ", "), words(plantedNorms...))
 	to.text(&f.epsilon, "epsilon", "8/255", "their bound, a number or a fraction", noFiles)
@@ -122,44 +131,31 @@ func (f *plantedFlags) add(to flags) {
 
 var plantedNorms = []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
 
-// recipe returns AutoAttack for a number of classes.
-func (f *plantedFlags) recipe(classes int) (attacks.Recipe, error) {
-	norm, err := attacks.ParseNorm(f.norm)
-	epsilon, ok := number.Parse(f.epsilon)
-	switch {
-	case err != nil || !slices.Contains(plantedNorms, f.norm):
-		return attacks.Recipe{}, usage("--norm must be one of %s, not %q", strings.Join(plantedNorms, ", "), f.norm)
-	case !ok || !(epsilon > 0):
-		return attacks.Recipe{}, usage("--epsilon must be a number above 0, such as 8/255, not %q", f.epsilon)
+func (f *plantedFlags) parse() (err error) {
+	f.setup.Kind = "autoattack"
+	if f.setup.Norm, err = attacks.ParseNorm(f.norm); err != nil || !slices.Contains(plantedNorms, f.norm) {
+		return usage("--norm must be one of %s, not %q", strings.Join(plantedNorms, ", "), f.norm)
 	}
-	return attacks.Setup{Kind: "autoattack", Norm: norm}.Make(epsilon, classes)
+	var ok bool
+	if f.size, ok = number.Parse(f.epsilon); !ok || !(f.size > 0) {
+		return usage("--epsilon must be a number above 0, such as 8/255, not %q", f.epsilon)
+	}
+	return nil
 }
 
-// plantedImages is how many images get a planted perturbation.
-const plantedImages = 16
-
-// enough is the fraction of planted perturbations that a trustworthy attack finds.
-const enough = 0.95
-
 // planted prints how many planted perturbations AutoAttack finds.
-func (d *examination) planted(model string, p *preprocessFlags, on *labelledFlags, f *plantedFlags) error {
-	network, images, err := on.keys(model, p)
-	if err != nil {
-		return err
-	}
-	cfg, err := asked(network, images)
-	if err != nil {
-		return err
-	}
-	found, err := planted.Model(d.c.Context(), cfg, f.recipe, plantedImages, planted.Options{})
+func (d *examination) planted(cfg *config.Config, f *plantedFlags) error {
+	found, err := planted.Model(d.c.Context(), cfg, f.setup, f.size, plantedImages, planted.Options{})
 	state, line := doctor.OK, fmt.Sprintf("AutoAttack finds %d of %d, as many random points %d, in %s %s",
 		found.Found, found.N, found.Random, f.norm, f.epsilon)
 	switch {
+	case d.c.Context().Err() != nil:
+		return err
 	case err != nil:
 		state, line = doctor.Skipped, err.Error()
 	case found.N == 0:
 		state, line = doctor.Skipped, "no point of the ball can be told from the others by the network's features"
-	case float64(found.Found) < enough*float64(found.N):
+	case float64(found.Found) < planted.Enough*float64(found.N):
 		state, line = doctor.Warned, line+": robust accuracy under it is not to be trusted"
 	}
 	fmt.Fprintf(d.w, "  planted perturbations\t%s\t%s\n", state, line)
@@ -193,16 +189,17 @@ func (f *labelledFlags) keys(model string, p *preprocessFlags) (network, images 
 	return network, append(images, key("limit", f.limit, "--limit")), nil
 }
 
-// labelled prints how a model answers on labelled images.
-func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlags) error {
+// asked returns the config of a model and the images.
+func (f *labelledFlags) asked(model string, p *preprocessFlags) (*config.Config, error) {
 	network, images, err := f.keys(model, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cfg, err := asked(network, images)
-	if err != nil {
-		return err
-	}
+	return asked(network, images)
+}
+
+// labelled prints how a model answers on labelled images.
+func (d *examination) labelled(cfg *config.Config) error {
 	got, advice, err := open.Examine(d.c.Context(), cfg, cfg.Models[0].Name)
 	if err != nil {
 		return err

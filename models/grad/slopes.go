@@ -1,6 +1,10 @@
 package grad
 
-import "selfheal/models/onnx"
+import (
+	"slices"
+
+	"selfheal/models/onnx"
+)
 
 // Backward pass differentiable approximation (Athalye et al. 2018, section 4.1): slopes for operators whose derivative
 // is 0 or stops where they saturate. They are no derivatives; what is found along them counts only where the network's
@@ -57,21 +61,17 @@ func HasSlope(op string) bool { return slopes[op] != nil }
 func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 	path, active := net.Reached(net.Inputs[0].Name)
 	need := map[string]bool{net.Outputs[0].Name: true}
-	for i := len(path) - 1; i >= 0; i-- {
-		n := path[i]
-		used := false
-		for _, o := range n.Outputs {
-			used = used || need[o]
-		}
-		if !used {
+	for _, n := range slices.Backward(path) {
+		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return need[o] }) {
 			continue
 		}
 		for _, in := range n.Inputs {
 			need[in] = need[in] || active[in]
 		}
-		if slopes[n.Op] != nil && n.Domain == "" && (n.Op != "Where" || active[n.Inputs[0]]) {
-			nodes = append([]*onnx.Node{n}, nodes...)
+		if HasSlope(n.Op) && n.Domain == "" && (n.Op != "Where" || active[n.Inputs[0]]) {
+			nodes = append(nodes, n)
 		}
 	}
+	slices.Reverse(nodes)
 	return nodes
 }

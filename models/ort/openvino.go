@@ -31,15 +31,12 @@ func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 		prog.fed[0].Shape = slices.Clone(prog.fed[0].Shape)
 		prog.fed[0].Shape[0] *= 2
 	}
-	prog.open = func(items int) (s *rt.DynamicAdvancedSession, err error) {
-		keepingSignalStack(func() { s, err = openFixed(g, items, cfg) })
-		return s, err
-	}
+	prog.sessions.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }
 	return nil
 }
 
 // openFixed makes a session for runs of exactly this many items. Inputs and outputs without a batch stay as they are.
-func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
+func openFixed(g *onnx.Graph, items int, cfg compileConfig) (s *rt.DynamicAdvancedSession, err error) {
 	g = g.Clone()
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		if v.Shape.HasBatch() {
@@ -50,7 +47,8 @@ func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvanced
 	if err != nil {
 		return nil, err
 	}
-	return newSession(model, g.Inputs, g.Outputs, cfg)
+	keepingSignalStack(func() { s, err = newSession(model, g.Inputs, g.Outputs, cfg) })
+	return s, err
 }
 
 // useOpenVINO lets OpenVINO compute on the processor.
@@ -121,8 +119,8 @@ func pooledByHalves(g *onnx.Graph) error {
 		g.Shapes[name] = c.Shape
 	}
 	for _, n := range g.Nodes {
-		if err := g.InferNode(n); err != nil {
-			return err
+		if g.InferNode(n) != nil {
+			return nil // without the shapes the gradient stays as it is, which is slower
 		}
 	}
 	from, readers := g.Producers(), g.Consumers()

@@ -24,12 +24,10 @@ type Program struct {
 	mean            []float32 // subtracted from the first input, or nil
 	items           atomic.Int64
 	footprint       footprint
-	exactly         func() (*Program, error) // nil: the program is exact itself, see [Exactly]
-	exact           atomic.Pointer[Program]  // its result
-	opening         sync.Mutex
+	exactly         func() (*Program, error)          // nil: the program is exact itself, see [Exactly]
+	exact           atomic.Pointer[Program]           // its result
 	answer          func(x, y []float32, n int) error // computes it instead of sessions, see [Pool.Function]; or nil
-	open            func(items int) (*rt.DynamicAdvancedSession, error)
-	sessions        map[int]*rt.DynamicAdvancedSession // by the number of items in their runs; 0: any number
+	sessions        sessions
 
 	// Under pool.mu:
 	queue    []*request // waiting requests, the oldest first
@@ -85,8 +83,7 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers),
-		sessions: map[int]*rt.DynamicAdvancedSession{}}
+	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers)}
 	if prog.inputs, err = ports(in); err == nil {
 		prog.outputs, err = ports(out)
 	}
@@ -100,7 +97,7 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
 	prog.fed = slices.Clone(prog.inputs)
-	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
+	prog.sessions.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
 	if cfg.exactly != nil {
 		prog.exactly = sync.OnceValues(func() (*Program, error) {
 			exact, err := cfg.exactly()
@@ -145,29 +142,11 @@ func (p *Program) size(waiting int) int {
 }
 
 // session returns the session for runs of this many items.
-func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
-	if p.on.Row().sizes == nil {
-		items = 0
-	}
-	p.opening.Lock()
-	defer p.opening.Unlock()
-	if s = p.sessions[items]; s != nil {
-		return s, nil
-	}
-	if s, err = p.open(items); err != nil {
-		return nil, p.on.explain(err)
-	}
-	if p.sessions[items] = s; items == 0 {
-		p.open = nil // frees the model too
-	}
-	return s, nil
+func (p *Program) session(items int) (*rt.DynamicAdvancedSession, error) {
+	return p.sessions.of(p.on, items)
 }
 
-func (p *Program) destroy() {
-	for _, s := range p.sessions {
-		s.Destroy()
-	}
-}
+func (p *Program) destroy() { p.sessions.close() }
 
 // Close frees the program once its running batches are done; waiting requests get an error. A second Close does
 // nothing. When the pool's last program closes, the memory used by passes is freed too.

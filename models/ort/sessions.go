@@ -29,10 +29,10 @@ type Tensor struct {
 // Session runs a graph on whole float32 tensors, each call on one thread. It is for graphs that do not work item by
 // item, such as gradients with respect to parameters, which sum over the batch; those can't run in a [Pool].
 type Session struct {
-	name    string
-	in, out []onnx.Value
-	session *rt.DynamicAdvancedSession
-	sized   *sized // instead of session, for a provider whose runs have fixed sizes
+	name         string
+	on           Target
+	in, fed, out []onnx.Value // fed are the inputs that the sessions have
+	sessions     sessions
 	// exactly opens a session of the same graph whose masks select, at the first run in which this one, whose masks
 	// multiply, returns NaN: see [onnx.Graph.Unguarded]. nil: this session is exact itself.
 	exactly func() (*Session, error)
@@ -46,14 +46,18 @@ func Open(name string, model []byte) (*Session, error) {
 
 func open(name string, model []byte, cfg compileConfig) (*Session, error) {
 	in, out, err := declared(model)
-	s := &Session{name: name, in: in, out: out}
+	s := &Session{name: name, on: cfg.on, in: in, fed: in, out: out}
 	switch {
 	case err != nil:
-	case cfg.on.Row().sizes != nil:
-		s.sized = &sized{cfg: cfg, sessions: map[int64]*rt.DynamicAdvancedSession{}}
-		s.sized.graph, err = forOpenVINO(model)
+	case cfg.on.Row().sizes != nil: // sessions are opened for the sizes of runs as they come
+		var g *onnx.Graph
+		if g, err = forOpenVINO(model); err == nil {
+			s.fed = g.Inputs
+			s.sessions.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }
+		}
 	default:
-		s.session, err = newSession(model, in, out, cfg)
+		s.sessions.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
+		_, err = s.sessions.of(cfg.on, 0)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
@@ -61,32 +65,44 @@ func open(name string, model []byte, cfg compileConfig) (*Session, error) {
 	return s, nil
 }
 
-// sized opens a session for each number of items that runs have.
-type sized struct {
-	graph    *onnx.Graph
-	cfg      compileConfig
-	mu       sync.Mutex
-	sessions map[int64]*rt.DynamicAdvancedSession
+// sessions opens a session for each number of items that runs have, if the provider's runs have fixed sizes, or one for
+// any number.
+type sessions struct {
+	open    func(items int) (*rt.DynamicAdvancedSession, error)
+	opening sync.Mutex
+	all     map[int]*rt.DynamicAdvancedSession // by the number of items; 0: any number
 }
 
-func (s *sized) session(items int64) (_ *rt.DynamicAdvancedSession, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[items] != nil {
-		return s.sessions[items], nil
+// of returns the session for runs of this many items, which it opens on first use.
+func (s *sessions) of(on Target, items int) (session *rt.DynamicAdvancedSession, err error) {
+	if on.Row().sizes == nil {
+		items = 0
 	}
-	var opened *rt.DynamicAdvancedSession
-	if keepingSignalStack(func() { opened, err = openFixed(s.graph, int(items), s.cfg) }); err != nil {
-		return nil, s.cfg.on.explain(err)
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if session = s.all[items]; session != nil {
+		return session, nil
 	}
-	s.sessions[items] = opened
-	return opened, nil
+	if s.open == nil {
+		return nil, errors.New("the session is closed")
+	}
+	if session, err = s.open(items); err != nil {
+		return nil, on.explain(err)
+	}
+	if s.all == nil {
+		s.all = map[int]*rt.DynamicAdvancedSession{}
+	}
+	if s.all[items] = session; items == 0 {
+		s.open = nil // frees the model too
+	}
+	return session, nil
 }
 
-func (s *sized) close() {
-	for _, session := range s.sessions {
+func (s *sessions) close() {
+	for _, session := range s.all {
 		session.Destroy()
 	}
+	s.open, s.all = nil, nil
 }
 
 // Inputs returns the names of the inputs in the order in which Run takes them.
@@ -123,15 +139,13 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 	if len(in) != len(s.in) {
 		return fmt.Errorf("%d inputs are given for %v", len(in), s.Inputs())
 	}
-	session, fed := s.session, s.in
-	if s.sized != nil {
-		fed = s.sized.graph.Inputs
-		if session, err = s.sized.session(in[0].Shape[0]); err != nil {
-			return err
-		}
+	items := 0
+	if len(in) > 0 {
+		items = int(in[0].Shape[0])
 	}
-	if session == nil {
-		return errors.New("the session is closed")
+	session, err := s.sessions.of(s.on, items)
+	if err != nil {
+		return err
 	}
 	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
 	defer pinner.Unpin()
@@ -148,7 +162,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		if len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
 			return fmt.Errorf("input %q has %d values for the shape %v", s.in[i].Name, len(t.Data), t.Shape)
 		}
-		if len(fed) == len(bound) || fed[len(bound)].Name != s.in[i].Name { // nothing reads it
+		if len(s.fed) == len(bound) || s.fed[len(bound)].Name != s.in[i].Name { // nothing reads it
 			continue
 		}
 		var v rt.Value
@@ -216,17 +230,10 @@ func halves(shape rt.Shape, data []float32) (rt.Value, error) {
 
 // Close frees the runtime's memory. Closing it again, or a nil session, does nothing.
 func (s *Session) Close() {
-	if s == nil {
-		return
+	if s != nil {
+		s.sessions.close()
+		s.exact.Close()
 	}
-	if s.session != nil {
-		s.session.Destroy()
-	}
-	if s.sized != nil {
-		s.sized.close()
-	}
-	s.exact.Close()
-	s.session, s.sized, s.exact = nil, nil, nil
 }
 
 // Original runs a model file unchanged, one item at a time, in a session of its own, without any of the rewriting done
@@ -280,8 +287,11 @@ func openOriginal(name string, f *onnx.File, data []byte, outputs ...string) (_ 
 	for i, v := range in {
 		o.shapes[i] = v.Shape.Single()
 	}
-	o.session.in, o.session.out = in, out
-	o.session.session, err = newSession(data, in, out, compileConfig{path: f.Path})
+	o.session.in, o.session.fed, o.session.out = in, in, out
+	o.session.sessions.open = func(int) (*rt.DynamicAdvancedSession, error) {
+		return newSession(data, in, out, compileConfig{path: f.Path})
+	}
+	_, err = o.session.sessions.of(Target{}, 0)
 	return o, err
 }
 

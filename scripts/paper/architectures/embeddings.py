@@ -20,8 +20,8 @@ def up_stage(channels_in, channels_out):
                          nn.BatchNorm2d(channels_out))
 
 
-def normalised(channels_in, channels_out):
-    return nn.Conv2d(channels_in, channels_out, 3, 1, 1, bias=False), nn.BatchNorm2d(channels_out), nn.ReLU()
+def conv_norm_relu(channels_in, channels_out, bias=True):
+    return [nn.Conv2d(channels_in, channels_out, 3, 1, 1, bias=bias), nn.BatchNorm2d(channels_out), nn.ReLU()]
 
 
 class EncoderDecoder(nn.Module):
@@ -37,7 +37,7 @@ class EncoderDecoder(nn.Module):
         ups = [*channels[-2::-1], last]
         self.decoder = nn.ModuleList(up_stage(before, after) for before, after in zip(channels[::-1], ups))
         self.refinement = nn.ModuleList(
-            nn.Sequential(*(layer for _ in range(refine) for layer in normalised(after, after))) for after in ups)
+            nn.Sequential(*(layer for _ in range(refine) for layer in conv_norm_relu(after, after, bias=False))) for after in ups)
         self.output = nn.Sequential(nn.Conv2d(last, 3, 1), nn.Sigmoid())
 
     def forward(self, images):
@@ -70,12 +70,9 @@ class UNet(EncoderDecoder):
 
     def __init__(self, width=16, stages=3, refine=0):
         channels = [width << stage for stage in range(stages)]
-        super().__init__([nn.Sequential(*normalised(before, after), *normalised(after, after), nn.MaxPool2d(2))
-                          for before, after in zip([3, *channels], channels)], channels, width, refine)
-
-
-def conv_norm_relu(channels_in, channels_out):
-    return [nn.Conv2d(channels_in, channels_out, 3, 1, 1), nn.BatchNorm2d(channels_out), nn.ReLU()]
+        encoder = [nn.Sequential(*conv_norm_relu(before, after, bias=False), *conv_norm_relu(after, after, bias=False),
+                                 nn.MaxPool2d(2)) for before, after in zip([3, *channels], channels)]
+        super().__init__(encoder, channels, width, refine)
 
 
 class SegNet(nn.Module):
