@@ -260,6 +260,58 @@ func TestPublishedPaper(t *testing.T) {
 	if numbers := strings.Count(files["tables.csv"], "\n") - 1; numbers != 250 {
 		t.Errorf("%d numbers", numbers)
 	}
+	for _, none := range []string{"NaN", "all attacks together", "beside what was run"} {
+		if strings.Contains(files["tables.md"], none) {
+			t.Errorf("published tables say %q", none)
+		}
+	}
+}
+
+// The committed runs of the paper's tables stand beside its pairs, those of another network only where nothing else was
+// run, and those of another attacker not at all.
+func TestPublishedBesideRuns(t *testing.T) {
+	t.Parallel()
+	var runs []*result.File
+	for _, of := range []string{"rn-18/standard", "rn-18/robust", "rn-18/denoised-100", "rn-18/denoised",
+		"rn-18/white-box", "tiny-imagenet/table4"} {
+		file, err := result.Read(filepath.Join("../docs/paper", of, "results.json"))
+		must.Do(t, err)
+		runs = append(runs, file)
+	}
+	count := func() (own, other int) {
+		for _, s := range view.Paper(runs...).Suites {
+			for _, p := range s.Repeated {
+				switch {
+				case p.Ours[1] == nil:
+				case p.Other == "":
+					own++
+				default:
+					other++
+				}
+			}
+		}
+		return own, other
+	}
+	if own, other := count(); own != 27 || other != 0 {
+		t.Errorf("%d pairs on the paper's architectures and %d on others", own, other)
+	}
+	must.Have(t, markdownForm.render(newPage(view.Paper(runs...), nil)), // more images come before another version
+		"PGD ℓ∞ (8/255) | 51.66 / 51.82 | 44.80 / 41.60 ", "AA ℓ∞ (8/255) | 48.72 / 48.77 | 41.10 / 36.90 ",
+		"4 of 20 pairs run on the paper's architecture", "RN-50 from the blocks of an RN-34")
+	robust := runs[1]
+	robust.Suites[0].Models[0] = "small"
+	for i := range robust.Cells {
+		if robust.Cells[i].Suite == robust.Suites[0].Name {
+			robust.Cells[i].Model = "small"
+		}
+	}
+	if own, other := count(); own != 23 || other != 20 { // it stands in for each network of Table 2's second half
+		t.Errorf("%d pairs on the paper's architectures and %d on others", own, other)
+	}
+	runs[0].Suites[0].Mode = result.WhiteboxThrough
+	if own, _ := count(); own != 19 {
+		t.Errorf("%d pairs, of an attacker who knew the control too", own)
+	}
 }
 
 // A run ends with the numbers that most people want, in words.

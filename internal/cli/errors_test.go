@@ -120,7 +120,7 @@ compare DIR/bare → DIR/bare: no cell is finished, there is nothing to compare 
 compare DIR/one DIR/one/../one → DIR/one and DIR/one/../one are one folder: give it once
 compare DIR/one --out DIR/page → DIR/page/compare.md is there, and is no comparison as selfheal wrote it
 report --published → report needs --out
-report --published results --out DIR → takes no folder
+report --published results --out DIR → results holds no results.json
 report --out DIR → report takes the folder of a run, or those of its shards
 schema confg → no schema "confg"; did you mean "config"?
 schema xyz → no schema "xyz"; schemas: baseline, comparison, config, gallery, records, results

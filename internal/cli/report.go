@@ -27,17 +27,17 @@ func reportCommand(g *globals) *cobra.Command {
 		Short: "Render the reports of a run again, merge shards, or render the paper's numbers",
 		Long: `Render the reports of a run again. Folders of shards (selfheal run --shard), or folders that
 hold them, are merged first: --out then holds the results of the whole run. Nothing but
-these folders is read. With --published nothing is read at all: the paper's own tables and
-radar plots are rendered from the numbers that it prints. With --latex one table is printed
-for a paper, with a caption and a label of yours.`,
+these folders is read. With --published the paper's own tables and radar plots are rendered
+from the numbers that it prints; with folders of runs, each pair of numbers beside what
+these runs have for it. With --latex one table is printed for a paper, with a caption and a
+label of yours.`,
 		Example: "  selfheal report results --out rendered\n" +
 			"  selfheal report part1 part2 part3 --out results    # the folders of three shards\n" +
 			"  selfheal report results --latex accuracy --caption 'Ours.' --label tab:ours > ours.tex\n" +
-			"  selfheal report --published --out paper",
+			"  selfheal report --published --out paper\n" +
+			"  selfheal report docs/paper/rn-18/* --published --out paper    # with what was run",
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
-			case published && len(args) > 0:
-				return usage("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())
 			case !published && len(args) == 0:
 				return exactly(1, "the folder of a run, or those of its shards")(c, args)
 			}
@@ -53,7 +53,7 @@ for a paper, with a caption and a label of yours.`,
 			}
 			var err error
 			if published {
-				err = reports.WritePublished(g.reportTo(out))
+				err = reportPublished(g, args, out)
 			} else {
 				err = report(c, g, args, out)
 			}
@@ -65,11 +65,24 @@ for a paper, with a caption and a label of yours.`,
 		},
 	}
 	flags{c}.output(&out, "out", "", "folder for the reports", folders)
-	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
+	flags{c}.on(&published, "published", "render the paper's own tables and radar plots, beside the runs of the folders; runs nothing")
 	flags{c}.on(new(bool), "force", "replace files that selfheal did not write, or that somebody changed since, and, "+
 		"when shards are merged, another run")
 	latex.add(flags{c}, "out", "published", "force")
 	return c
+}
+
+// reportPublished renders the paper's numbers, and those of runs beside them.
+func reportPublished(g *globals, dirs []string, out string) error {
+	var runs []*result.File
+	for _, dir := range dirs {
+		file, err := readResults(dir)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, file)
+	}
+	return reports.WritePublished(g.reportTo(out), runs...)
 }
 
 // latexFlags choose a table for LaTeX: --latex, --caption and --label.

@@ -57,6 +57,11 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 	}
 	f.Alt = kind + f.Alt
 	f.Legend = legend(s, like)
+	if thin := (chart.Look{Colour: chart.Ink, Line: true, Thin: true}); radar(s) && slices.ContainsFunc(models, func(m string) bool {
+		return slices.ContainsFunc(s.Series(m), view.Series.Quoted)
+	}) {
+		f.Legend = append(f.Legend, thin.Labelled("published", chart.OneColumn))
+	}
 	for _, m := range models {
 		p := accuracyPanel{s: s, model: m, lines: s.Series(m)}
 		if radar(s) {
@@ -83,7 +88,11 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 
 func spoken(s *view.Suite, one view.Series) (said []string) {
 	for i, c := range one.Cells {
-		said = append(said, s.Columns[i].Title()+" "+value(c))
+		text := s.Columns[i].Title() + " " + value(c)
+		if p := one.Published[i]; p != nil && radar(s) {
+			text += " (published " + words.Percent(*p, 0) + ")"
+		}
+		said = append(said, text)
 	}
 	return said
 }

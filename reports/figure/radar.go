@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
 	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
@@ -132,17 +133,33 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		}
 	}
 	var drawn []edge
-	for _, one := range a.lines {
+	stroke := func(style draw.LineStyle, along []edge) {
 		var path vg.Path
-		for i, e := range edges(one, corner) {
-			if i == 0 || drawn[len(drawn)-1][1] != e[0] {
+		for i, e := range along {
+			if i == 0 || along[i-1][1] != e[0] {
 				path.Move(e[0])
 			}
 			path.Line(e[1])
-			drawn = append(drawn, e)
 		}
-		p.SetLineStyle(p.Line(chart.LookOf(one.Index)))
+		p.SetLineStyle(style)
 		p.Stroke(path)
+		drawn = append(drawn, along...)
+	}
+	for _, one := range a.lines {
+		stroke(p.Line(chart.LookOf(one.Index)), edges(len(one.Cells), func(i int) (vg.Point, bool) {
+			if one.Cells[i] == nil {
+				return vg.Point{}, false
+			}
+			return corner(one, i), true
+		}))
+	}
+	for _, one := range a.lines {
+		stroke(p.Line(chart.Look{Colour: one.Index, Thin: true}), edges(len(one.Published), func(i int) (vg.Point, bool) {
+			if one.Published[i] == nil || a.bare {
+				return vg.Point{}, false
+			}
+			return centre.Add(chart.Polar(a.axes.radius*vg.Length(*one.Published[i]), a.axes.angles[i])), true
+		}))
 	}
 	for _, one := range a.lines {
 		var marked []vg.Point // corners that coincide, such as all at 0 %, get one marker
@@ -216,16 +233,14 @@ func emptiest(s *view.Suite) int {
 	return floats.MinIdx(sum)
 }
 
-// edges joins a series' neighbouring corners. It leaves out an edge that runs back over another: two dashed lines would
-// make a solid one.
-func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge) {
-	for i, c := range one.Cells {
-		j := (i + 1) % len(one.Cells)
-		if c == nil || one.Cells[j] == nil {
-			continue
-		}
-		from, to := corner(one, i), corner(one, j)
-		if !slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to, 2) && near(e[1], from, 2) }) {
+// edges joins the neighbours of n corners, as far as they are there. It leaves out an edge that runs back over another:
+// two dashed lines would make a solid one.
+func edges(n int, corner func(i int) (at vg.Point, there bool)) (out []edge) {
+	for i := range n {
+		from, here := corner(i)
+		to, there := corner((i + 1) % n)
+		if here && there &&
+			!slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to, 2) && near(e[1], from, 2) }) {
 			out = append(out, edge{from, to})
 		}
 	}

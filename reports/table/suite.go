@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 	"selfheal/internal/lists"
@@ -143,10 +144,14 @@ func classBoxes(c view.Class, controlled bool) (line []Box) {
 	return line
 }
 
-// ComparisonTable puts our numbers beside the published ones, one line per cell; it has no rows if the suite has none.
+// ComparisonTable puts our numbers beside the published ones, one line per cell, of a paper's table one line per pair; it
+// has no rows if the suite has none.
 // Published numbers of networks that the suite lacks are counted below it.
 func (s Suite) ComparisonTable() Table {
-	if s.Published == nil {
+	switch {
+	case s.Repeated != nil:
+		return s.repeatedTable()
+	case s.Published == nil:
 		return Table{}
 	}
 	ours := "ours" + words.If(s.Seeds > 1, s.OfFirstSeed()+",")
@@ -177,8 +182,41 @@ func (s Suite) ComparisonTable() Table {
 		t.note("", "%s not in this table, of networks that the suite lacks: %s",
 			words.Plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))
 	}
-	if mode := s.Published.Mode; mode != "" && len(s.Controls) > 0 && !strings.HasPrefix(s.Mode, mode) {
-		t.note("", "Not the same attacker: the published one is %s, ours %s", words.Clean(mode), s.Attacker().Name)
+	if s.OtherAttacker() {
+		t.note("", "Not the same attacker: the published one is %s, ours %s", words.Clean(s.Published.Mode),
+			s.Attacker().Name)
+	}
+	return t.marked()
+}
+
+// repeatedTable lists each pair of accuracies of a paper's table beside what was run for it.
+func (s Suite) repeatedTable() Table {
+	t := s.table("Each pair beside what was run", 2, "Network", "Attack", "Published", "Ours", "Images", "Made by", "Run")
+	count := map[string]int{}
+	for _, p := range s.Repeated {
+		pair := words.Percent(p.Paper.Accuracy[0], 0) + " / " + words.Percent(p.Paper.Accuracy[1], 0)
+		column := words.Column{Norm: p.Paper.Attack.Norm, Recipe: p.Paper.Attack.Kind}
+		column.Attack, column.Epsilon = p.Paper.Attack.Name, cell.Epsilon(p.Paper.Attack.Epsilon)
+		lead := []string{p.Paper.Model + ", " + p.Paper.Training, column.Title()}
+		if p.Ours[1] == nil {
+			count["not run"]++
+			t.add(lead, pair, words.Dash, words.Dash, words.Dash, "no")
+			continue
+		}
+		how := "on the paper's architecture"
+		if p.Other != "" {
+			how = "on another network"
+		}
+		count[how]++
+		ours := strings.Join(lists.Map(p.Ours[:], words.Accuracy), " / ")
+		t.add(lead, pair, ours+" "+words.Interval(p.Ours[1]), p.Ours[1].N,
+			cmp.Or(words.If(p.Column.Attack != cell.None, p.Column.Title()), words.Dash), cmp.Or(p.Other, "yes"))
+	}
+	t.note("", "%d of %s run on the paper's architecture, %d on another network, which the last column names. The "+
+		"interval is that of the second number.", count["on the paper's architecture"],
+		words.Plural(len(s.Repeated), "pair"), count["on another network"])
+	if slices.Contains(s.Models, "RN-50") {
+		t.note("", "The authors' program builds its RN-50 from the blocks of an RN-34.")
 	}
 	return t.marked()
 }

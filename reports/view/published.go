@@ -11,17 +11,21 @@ import (
 	"selfheal/reports/words"
 )
 
-// Paper returns the paper's tables as a view, one suite per table.
-func Paper() *Report {
+// Paper returns the paper's tables as a view, one suite per table, with the cells of runs beside them.
+func Paper(runs ...*result.File) *Report {
 	f := &result.File{}
 	for _, t := range published.Tables() {
 		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
 	}
 	v := quoted(f)
 	v.radars = paperRadars()
+	ours := lists.Map(runs, Of)
 	for i, t := range published.Tables() {
 		if t.Sides[0] != cell.None {
 			v.Suites[i].Sides = t.Sides
+		}
+		if runs != nil {
+			v.Suites[i].Repeated = pairs(t, ours)
 		}
 	}
 	return v

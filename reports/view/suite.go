@@ -124,6 +124,11 @@ func (s about) Made() string {
 	return words.If(made != "" && !s.Plain(), "adversarial images"+words.If(s.sides != nil, ":")+" "+made)
 }
 
+// OtherAttacker reports whether the attacker of the published numbers knew something else of the controls.
+func (s about) OtherAttacker() bool {
+	return s.Published.Mode != "" && len(s.Controls) > 0 && !strings.HasPrefix(s.Mode, s.Published.Mode)
+}
+
 // Caption adds the suite's attacker to a caption, unless the suite is plain.
 func (s about) Caption(what string) string {
 	return what + words.If(!s.Plain(), "; attacker: "+s.Attacker().Name)
@@ -151,6 +156,12 @@ type Series struct {
 	Model, Defense string
 	Index          int // 0 for the undefended network, 1… for the controls in their order
 	Cells          []*result.Cell
+	Published      []*float64 // by column, for the same attacker, as fractions; nil for what the source lacks
+}
+
+// Quoted reports whether numbers are published for the series.
+func (one Series) Quoted() bool {
+	return slices.ContainsFunc(one.Published, func(p *float64) bool { return p != nil })
 }
 
 // Lines returns the series of all models: for each undefended, then under each control.
@@ -163,7 +174,16 @@ func (s *Suite) Lines() (out []Series) {
 
 func (s *Suite) Series(model string) (out []Series) {
 	for i, d := range s.Defenses() {
-		out = append(out, Series{model, d, i, s.line(model, d)})
+		one := Series{model, d, i, s.line(model, d), make([]*float64, len(s.Columns))}
+		if s.Published != nil && !s.OtherAttacker() {
+			for _, p := range s.Published.Cells {
+				k := slices.IndexFunc(s.Columns, func(col words.Column) bool { return col.Column == p.Column })
+				if k >= 0 && p.Model == model && p.Defense == d {
+					one.Published[k] = &p.Accuracy
+				}
+			}
+		}
+		out = append(out, one)
 	}
 	return out
 }

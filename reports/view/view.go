@@ -38,16 +38,17 @@ func (v *Report) Drawn() []*Suite {
 // Suite is one suite's cells by row and column.
 type Suite struct {
 	about
-	cells          // including means over corruptions
-	Slug    string // Name made safe for file names and anchors, unique in the file
-	Columns []words.Column
-	Notes   notes
-	File    *result.File
-	Sets    []*Apart       // of cells that are no columns: corruptions, then certificates
-	failed  []*result.Cell // cells with an error and without verdicts
-	Studies []Study
-	margins map[cell.ID]*result.Recorded
-	Sides   [2]string // the defenses on both sides of every row; "" for none and each control
+	cells           // including means over corruptions
+	Slug     string // Name made safe for file names and anchors, unique in the file
+	Columns  []words.Column
+	Notes    notes
+	File     *result.File
+	Sets     []*Apart       // of cells that are no columns: corruptions, then certificates
+	failed   []*result.Cell // cells with an error and without verdicts
+	Studies  []Study
+	margins  map[cell.ID]*result.Recorded
+	Repeated []Pair    // of a paper's table: each of its pairs, beside what was run for it
+	Sides    [2]string // the defenses on both sides of every row; "" for none and each control
 }
 
 // key identifies a cell in its suite.

@@ -95,6 +95,7 @@ type Look struct {
 	Marks  bool
 	Marker int
 	Bars   bool // filled, without line and marker
+	Thin   bool // a thin line of short dashes, whatever Dash says: somebody else's numbers
 }
 
 const Ink = -1
@@ -116,6 +117,9 @@ func (t theme) Colour(i int) color.Color {
 }
 
 func (t theme) Line(l Look) draw.LineStyle {
+	if l.Thin {
+		return draw.LineStyle{Color: t.Colour(l.Colour), Width: 0.9, Dashes: []vg.Length{2.5, 1.8}}
+	}
 	return draw.LineStyle{Color: t.Colour(l.Colour), Width: 1.5, Dashes: dashes[l.Dash%len(dashes)]}
 }
 
