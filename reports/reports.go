@@ -24,8 +24,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// WritePublished renders the paper's own tables, as [Write] renders a run's, with three radar plots, and beside them the
-// runs whose suites have these published numbers. Nothing is run; tables.csv has the numbers in its column published.
+// WritePublished renders the paper's own tables, as [Write] renders a run's, with three radar plots, and beside them
+// the runs whose suites have these published numbers. Nothing is run; tables.csv has the numbers in its column
+// published.
 func WritePublished(to atomicfile.Output, runs ...*result.File) error {
 	return writeFiles(to, newPage(view.Paper(runs...), nil).files())
 }

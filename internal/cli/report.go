@@ -65,7 +65,8 @@ label of yours.`,
 		},
 	}
 	flags{c}.output(&out, "out", "", "folder for the reports", folders)
-	flags{c}.on(&published, "published", "render the paper's own tables and radar plots, beside the runs of the folders; runs nothing")
+	flags{c}.on(&published, "published",
+		"render the paper's own tables and radar plots, beside the runs of the folders; runs nothing")
 	flags{c}.on(new(bool), "force", "replace files that selfheal did not write, or that somebody changed since, and, "+
 		"when shards are merged, another run")
 	latex.add(flags{c}, "out", "published", "force")

@@ -57,9 +57,9 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 	}
 	f.Alt = kind + f.Alt
 	f.Legend = legend(s, like)
-	if thin := (chart.Look{Colour: chart.Ink, Line: true, Thin: true}); radar(s) && slices.ContainsFunc(models, func(m string) bool {
-		return slices.ContainsFunc(s.Series(m), view.Series.Quoted)
-	}) {
+	quoted := func(m string) bool { return slices.ContainsFunc(s.Series(m), view.Series.Quoted) }
+	if radar(s) && slices.ContainsFunc(models, quoted) {
+		thin := chart.Look{Colour: chart.Ink, Line: true, Thin: true}
 		f.Legend = append(f.Legend, thin.Labelled("published", chart.OneColumn))
 	}
 	for _, m := range models {

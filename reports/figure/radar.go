@@ -154,12 +154,13 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		}))
 	}
 	for _, one := range a.lines {
-		stroke(p.Line(chart.Look{Colour: one.Index, Thin: true}), edges(len(one.Published), func(i int) (vg.Point, bool) {
+		theirs := edges(len(one.Published), func(i int) (vg.Point, bool) {
 			if one.Published[i] == nil || a.bare {
 				return vg.Point{}, false
 			}
 			return centre.Add(chart.Polar(a.axes.radius*vg.Length(*one.Published[i]), a.axes.angles[i])), true
-		}))
+		})
+		stroke(p.Line(chart.Look{Colour: one.Index, Thin: true}), theirs)
 	}
 	for _, one := range a.lines {
 		var marked []vg.Point // corners that coincide, such as all at 0 %, get one marker

@@ -144,8 +144,8 @@ func classBoxes(c view.Class, controlled bool) (line []Box) {
 	return line
 }
 
-// ComparisonTable puts our numbers beside the published ones, one line per cell, of a paper's table one line per pair; it
-// has no rows if the suite has none.
+// ComparisonTable puts our numbers beside the published ones, one line per cell, of a paper's table one line per pair.
+// It has no rows if the suite has none.
 // Published numbers of networks that the suite lacks are counted below it.
 func (s Suite) ComparisonTable() Table {
 	switch {
@@ -191,7 +191,8 @@ func (s Suite) ComparisonTable() Table {
 
 // repeatedTable lists each pair of accuracies of a paper's table beside what was run for it.
 func (s Suite) repeatedTable() Table {
-	t := s.table("Each pair beside what was run", 2, "Network", "Attack", "Published", "Ours", "Images", "Made by", "Run")
+	t := s.table("Each pair beside what was run", 2, "Network", "Attack", "Published", "Ours", "Images", "Made by",
+		"Run")
 	count := map[string]int{}
 	for _, p := range s.Repeated {
 		pair := words.Percent(p.Paper.Accuracy[0], 0) + " / " + words.Percent(p.Paper.Accuracy[1], 0)

@@ -18,9 +18,9 @@ type Pair struct {
 	Other  string          // the network that stands in for the paper's; "" if ours has its architecture
 }
 
-// pairs returns every pair of a paper's table, beside the cells of runs whose suites have these published numbers. Of
-// several runs the one of most images counts, of equal ones the first. A network that no pair of a suite names stands
-// in where the paper's was not run.
+// pairs returns every pair of a paper's table, beside the cells of runs whose suites have these published numbers. The
+// run of most images counts, and the first of equal ones. A network that no pair of a suite names stands in where the
+// paper's was not run.
 func pairs(t published.Table, runs []*Report) []Pair {
 	out := make([]Pair, len(t.Cells))
 	for i, of := range t.Cells {
