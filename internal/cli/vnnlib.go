@@ -137,19 +137,21 @@ func grown(count *tree.Count) func(begun time.Time) string {
 	}
 }
 
-// tell writes a line at each interval, unless the line is "", until stop is called.
+// tell writes a line at each interval, unless it is "" or the last one again, until stop is called.
 func tell(log io.Writer, every time.Duration, line func(begun time.Time) string) (stop func()) {
 	begun, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		told := ""
 		for tick := time.Tick(every); ; {
 			select {
 			case <-done:
 				return
 			case <-tick:
 			}
-			if text := line(begun); text != "" {
+			if text := line(begun); text != "" && text != told {
 				fmt.Fprintf(log, "selfheal: %s\n", text)
+				told = text
 			}
 		}
 	}()
