@@ -18,13 +18,14 @@ type Readout struct {
 	Rows, Base []float32 // one for each of the layer's values
 }
 
-// Planted is a network in which each image has a [Readout] of its own. Active tests (Zimmermann et al. 2022) plant
-// perturbations by it that an attack must find. Close it when done.
+// Planted is a classifier, undefended or controlled, in which each image has a [Readout] of its own. Active tests
+// (Zimmermann et al. 2022) plant perturbations by it that an attack must find. Close it when done.
 type Planted struct {
 	*losses
 	sloped           *losses // by slopes; nil where there are none, or they can't be computed
 	features, values int     // sizes of the last layer's input and output
 	forward          *ort.Program
+	of               *Defended // nil if undefended
 }
 
 // Planted compiles the network with readouts. Errors say why it has no last linear layer.
@@ -32,33 +33,59 @@ func (n *Network) Planted() (_ *Planted, err error) {
 	if n.Opaque() || n.votes > 0 {
 		return nil, errors.New("no readouts can be planted in a network that is a function or draws random numbers")
 	}
-	given, l, err := planted(n.Graph)
-	if err != nil {
-		return nil, err
+	p := &Planted{}
+	return p, p.plant(n, n.Graph, n.Graph)
+}
+
+// Planted compiles the controlled network with readouts. Close it before d.
+func (d *Defended) Planted() (_ *Planted, err error) {
+	p, whole := &Planted{of: d}, d.given
+	if d.c.Solver.Iterates() { // its controls are inputs of the pass from the image to the logits
+		if whole, err = d.c.compose("/planted", 0, entering); err != nil {
+			return nil, err
+		}
 	}
-	p := &Planted{features: l.features, values: l.values}
+	return p, p.plant(d.c.net, whole, d.given, d.detours...)
+}
+
+// plant compiles the passes of one graph with readouts, and the gradients of another, which ends in the same layer.
+func (p *Planted) plant(n *Network, whole, part *onnx.Graph, detours ...grad.Detour) (err error) {
 	defer func() {
 		if err != nil {
 			p.Close()
 		}
 	}()
-	forward, err := n.rewrite(given)
+	forward, l, err := planted(whole)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	fast := forward.Clone()
-	fast.Outputs = fast.Outputs[:1]
-	fast.Prune()
-	p.losses = newLosses(n, given, fast)
+	p.features, p.values = l.features, l.values
+	forward.Outputs = append(forward.Outputs[:1], forward.Outputs[len(forward.Outputs)-2:]...)
+	if forward, err = n.rewrite(forward); err != nil {
+		return err
+	}
+	if p.forward, err = n.compile(forward); err != nil {
+		return err
+	}
+	given, _, err := planted(part)
+	if err != nil {
+		return err
+	}
+	given.Outputs = given.Outputs[:len(given.Outputs)-2]
+	given.Prune()
+	fast, err := n.rewrite(given)
+	if err != nil {
+		return err
+	}
+	p.losses = newLosses(n, given, fast, detours...)
 	if len(grad.Slopes(fast)) > 0 {
-		p.sloped = newLosses(n, given, fast)
+		p.sloped = newLosses(n, given, fast, detours...)
 		p.sloped.sloped = true
 		if p.sloped.Prepare(attacks.LogitDifference) != nil { // such as integers on the way
 			p.sloped = nil
 		}
 	}
-	p.forward, err = n.compile(forward)
-	return p, err
+	return nil
 }
 
 // lastLayer is a network's last linear layer, which everything passes.
@@ -174,8 +201,18 @@ func (p *Planted) Features(ctx context.Context, x []float32) (features, values [
 func (p *Planted) at(ctx context.Context, x []float32, r Readout, logits []float32) (features, values []float32,
 	err error) {
 	features, values = make([]float32, p.features), make([]float32, p.values)
-	in, out := [][]float32{x, r.Weights, r.Rows, r.Base}, [][]float32{logits, features, values}
-	return features, values, p.net.pool.Run(ctx, p.forward, in, out)
+	in, out := [][]float32{x}, [][]float32{logits, features, values}
+	if p.of != nil && p.of.c.Solver.Iterates() {
+		n := &numbers{p.of.c, ctx}
+		found, err := solve(p.of.c, n, x, false, nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		controls := slices.DeleteFunc(found.u, func(u []float32) bool { return u == nil })
+		defer n.release(found, controls...)
+		in = append(in, controls...)
+	}
+	return features, values, p.net.pool.Run(ctx, p.forward, append(in, r.Weights, r.Rows, r.Base), out)
 }
 
 // With returns the classifier that a readout makes.
@@ -218,5 +255,10 @@ func (o *reading) Logits(ctx context.Context, x, out []float32) error {
 // Gradient implements [attacks.Oracle].
 func (o *reading) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
-	return o.by.gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
+	if o.of == nil {
+		return o.by.gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
+	}
+	d := *o.of
+	d.losses = o.by
+	return d.gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
 }

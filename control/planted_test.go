@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,16 +23,19 @@ func drawReadout(p *Planted, seed uint64) Readout {
 	return r
 }
 
-func plantedIn(t *testing.T, n *Network) *Planted {
+func plantedIn(t *testing.T, n interface{ Planted() (*Planted, error) }) *Planted {
 	t.Helper()
 	p := must.Get(n.Planted())(t)
 	t.Cleanup(p.Close)
 	return p
 }
 
-// checkPlanted compares a planted network's logits with the readout of its features, the values of its last layer with
-// the network's logits, and its gradient with differences.
-func checkPlanted(t *testing.T, name string, n *Network) {
+// checkPlanted compares a planted classifier's logits with the readout of its features, the values of its last layer
+// with the classifier's logits, and its gradient with differences unless the attacker takes another one.
+func checkPlanted(t *testing.T, name string, n interface {
+	attacks.Oracle
+	Planted() (*Planted, error)
+}, exact bool) {
 	t.Helper()
 	p := plantedIn(t, n)
 	for seed := range uint64(3) {
@@ -53,19 +57,26 @@ func checkPlanted(t *testing.T, name string, n *Network) {
 				t.Errorf("%s: logit %d is %v, not %v; its own %v, not %v", name, k, z, want, values[k], own[k])
 			}
 		}
-		const h = 1e-2
 		var e, above, below attacks.Evaluation
 		must.Do(t, o.Gradient(t.Context(), x, attacks.LogitDifference, 1, 3, &e))
-		slope, square := 0.0, 0.0
+		for k, z := range e.Logits {
+			if math.Abs(float64(z-logits[k])) > 1e-4*max(1, math.Abs(float64(z))) {
+				t.Errorf("%s: the gradient's logit %d is %v, not %v", name, k, z, logits[k])
+			}
+		}
+		if !exact {
+			continue
+		}
+		length := attacks.L2.Length(e.Gradient)
 		y, z := slices.Clone(x), slices.Clone(x)
 		for i, g := range e.Gradient {
-			square += float64(g) * float64(g)
-			y[i], z[i] = x[i]+h*g, x[i]-h*g
+			step := float32(1e-2 * float64(g) / length)
+			y[i], z[i] = x[i]+step, x[i]-step
 		}
 		must.Do(t, o.Gradient(t.Context(), y, attacks.LogitDifference, 1, 3, &above))
 		must.Do(t, o.Gradient(t.Context(), z, attacks.LogitDifference, 1, 3, &below))
-		if slope = float64(above.Loss-below.Loss) / (2 * h); !(math.Abs(slope-square) < 1e-2*square) {
-			t.Errorf("%s: slope %v by the gradient, %v by differences", name, square, slope)
+		if slope := float64(above.Loss-below.Loss) / 2e-2; !(math.Abs(slope-length) < 1e-2*length) {
+			t.Errorf("%s: slope %v by the gradient, %v by differences", name, length, slope)
 		}
 	}
 }
@@ -115,7 +126,19 @@ func TestPlanted(t *testing.T) {
 				t.Errorf("scaled: %v", z)
 			}
 		default:
-			checkPlanted(t, name, n)
+			checkPlanted(t, name, n, true)
+		}
+	}
+}
+
+// A controlled network's features are controlled ones, whatever the solver and its place.
+func TestPlantedUnderControl(t *testing.T) {
+	for _, s := range solvers {
+		for _, places := range [][]int{{0}, {3}, {0, 2}} {
+			for _, k := range []Knowledge{Through, Detached} {
+				d := whiteBox(t, defended(t, s, places...), k)
+				checkPlanted(t, fmt.Sprintf("%v at %v, %v", s.Method, places, k), d, k == Through)
+			}
 		}
 	}
 }

@@ -39,9 +39,7 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	d := &Defended{c: c}
 	name, from := "/detached", 0
 	var detours []grad.Detour
-	enter := func(b *onnx.Builder, t int, x string) string {
-		return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
-	}
+	enter := entering
 	switch iterates := c.Solver.Iterates(); {
 	case iterates && k == Through:
 		name, from, enter = "/tail", c.last, nil
@@ -79,6 +77,11 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	}
 	d.losses = newLosses(c.net, g, fast, detours...)
 	return d, nil
+}
+
+// entering adds a control, which is a further input.
+func entering(b *onnx.Builder, t int, x string) string {
+	return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
 }
 
 func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
@@ -126,20 +129,20 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	return answered(ctx, d, x, loss, label, target, e)
 }
 
-// gradient implements Gradient with the opened network's answers.
+// gradient implements Gradient with the opened network's answers. further are values of the losses' last inputs.
 func (d *Defended) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
-	e *attacks.Evaluation) error {
+	e *attacks.Evaluation, further ...[]float32) error {
 	n := &numbers{d.c, ctx}
 	switch {
 	case !d.c.Solver.Iterates():
-		return d.losses.gradient(ctx, x, loss, label, target, e)
+		return d.losses.gradient(ctx, x, loss, label, target, e, further...)
 	case d.backwards == nil:
 		p, err := solve(d.c, n, x, false, nil, nil)
 		if err != nil {
 			return err
 		}
 		controls := slices.DeleteFunc(p.u, func(u []float32) bool { return u == nil })
-		err = d.losses.gradient(ctx, x, loss, label, target, e, controls...)
+		err = d.losses.gradient(ctx, x, loss, label, target, e, slices.Concat(controls, further)...)
 		n.release(p, controls...)
 		return err
 	}
@@ -151,7 +154,7 @@ func (d *Defended) gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	}
 	last := p.z[d.c.last]
 	var end attacks.Evaluation
-	if err := d.losses.gradient(ctx, last.value, loss, label, target, &end); err != nil {
+	if err := d.losses.gradient(ctx, last.value, loss, label, target, &end, further...); err != nil {
 		return err
 	}
 	t.receive(last, 1, end.Gradient)

@@ -58,7 +58,8 @@ func (g *Gate) object() object {
 		optional("accept", list(&g.Accept, span{once: true}, path), "",
 			"settings that may be others than the baseline's: attacks.pgd.parameters.steps, or all of attacks.pgd"),
 		optional("gradient_failures", list(&g.GradientFailures, span{once: true}, cell), "",
-			"cells, named as in `min`, that a baseline takes although gradients failed on images that stand"),
+			"cells, named as in `min`, that a baseline takes although gradients failed on images that stand, or the "+
+				"attack misses planted perturbations"),
 	}}
 }
 

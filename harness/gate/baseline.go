@@ -89,14 +89,20 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	return b, b.check()
 }
 
-// refuseFailures returns the error about cells whose gradients failed on standing images, unless the rules name the
-// cells.
+// refuseFailures returns the error about cells whose gradients failed on standing images, or whose attack misses
+// planted perturbations, unless the rules name the cells.
 func refuseFailures(f *result.File, rules config.Gate) error {
 	for _, c := range f.Cells {
 		named := slices.ContainsFunc(rules.GradientFailures, func(text string) bool {
 			p, err := config.ParseCellPattern(text)
 			return err == nil && p.Matches(c.ID)
 		})
+		if c.Planted.Missed() && !named {
+			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: it finds %d of %d planted perturbations, so "+
+				"the accuracy is not to be trusted; take a stronger attack, or take it all the same by "+
+				"--set gate.gradient_failures=[%s]", c.Suite, c.Model, c.Defense, c.Attack, c.Planted.Found,
+				c.Planted.N, c.Attack)
+		}
 		if c.GradientFailures > 0 && !named {
 			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: gradients failed on %d of the %d images "+
 				"that stand, so the accuracy is at most %.4g; see its warnings, or take it all the same by "+

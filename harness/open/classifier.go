@@ -122,6 +122,7 @@ type Oracle struct {
 	Cost    control.Cost
 	State   int64 // memory that a gradient keeps for an image, in bytes, with the attack's own
 	Prepare func(attacks.Loss) error
+	Plant   func() (*control.Planted, error) // the classifier with planted perturbations; close it before the oracle
 	Close   func()
 }
 
@@ -144,14 +145,15 @@ func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	if c.Loop == nil {
 		one := float64(control.QuestionPasses(c.Net.Votes()))
 		return &Oracle{Oracle: c.Net, Of: c, Cost: control.Cost{Logits: one, Forward: one, Backward: one}, State: state,
-			Prepare: c.Net.Prepare, Close: func() {}}, nil
+			Prepare: c.Net.Prepare, Plant: c.Net.Planted, Close: func() {}}, nil
 	}
 	knows := knowledge[mode]
 	d, err := c.Loop.WhiteBox(knows)
 	if err != nil {
 		return nil, err
 	}
-	o := &Oracle{Oracle: d, Of: c, State: state + c.Loop.State, Prepare: d.Prepare, Close: d.Close}
+	o := &Oracle{Oracle: d, Of: c, State: state + c.Loop.State, Prepare: d.Prepare, Plant: d.Planted,
+		Close: d.Close}
 	if knows == control.Through && c.Loop.Solver.Iterates() {
 		o.State = number.Sum(o.State, number.Product(4, c.Loop.TapeValues()))
 		if err := memory.Room(o.State); err != nil {

@@ -11,6 +11,7 @@
 package planted
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -24,10 +25,24 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/result"
 )
 
-// Enough is the fraction of planted points that an attack finds if its numbers can be trusted.
-const Enough = 0.95
+// Most is how many images a run plants points in at most.
+const Most = 64
+
+// typical is how many passes it takes to plant a point, to find it again, and to look for it at random.
+const typical = 1600
+
+// Share is the fraction of an attack's passes that planting may take; a variable for tests.
+var Share = 0.1
+
+// Chosen draws whether to plant a point in an image that an attack spent so many passes on, a gradient counting as two.
+// The probability grows with these, so that planting takes about the share of all. The draw does not depend on other
+// images, so that shards choose the same images as the whole run.
+func Chosen(seed uint64, image int, spent int64) bool {
+	return rand.New(rand.NewPCG(seed, uint64(image))).Float64() < Share*float64(spent)/typical
+}
 
 // Options say how to plant. The zero value has the defaults.
 type Options struct {
@@ -38,42 +53,49 @@ type Options struct {
 
 // Outcome counts images.
 type Outcome struct {
-	N      int // in which a point could be planted
-	Found  int // of them, those in which the attack found a misclassified point
-	Random int // and those in which as many random points as the attack made passes had one
+	result.Planted
 	Passes int64
+}
+
+// Add adds another outcome's numbers.
+func (all *Outcome) Add(one Outcome) {
+	all.N += one.N
+	all.Found += one.Found
+	all.Random += one.Random
+	all.Passes += one.Passes
+	all.Why = cmp.Or(all.Why, one.Why)
 }
 
 // Test plants a point for each image, which the network classifies correctly, and attacks it by a recipe's components,
 // one after the other until one succeeds. The outcome depends on neither batch nor workers.
 func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images []attacks.Image,
 	o Options) (all Outcome, err error) {
-	if recipe.Free || recipe.Norm == attacks.L0 {
+	if !Fits(recipe) {
 		return all, fmt.Errorf("points are planted in balls of linf, l2 and l1, not for %s", recipe.Name)
-	}
-	if o.Samples == 0 {
-		o.Samples = 999
-	}
-	if o.Level == 0 {
-		o.Level = 0.8
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, im := range images {
 		group.Go(func() error {
-			one := &image{Planted: p, recipe: recipe, Image: im, o: o}
-			found, err := one.test(ctx)
+			found, err := Image(ctx, p, recipe, im, o)
 			mu.Lock()
 			defer mu.Unlock()
-			all.N += found.N
-			all.Found += found.Found
-			all.Random += found.Random
-			all.Passes += found.Passes
+			all.Add(found)
 			return err
 		})
 	}
 	return all, group.Wait()
+}
+
+// Fits reports whether points can be planted for a recipe.
+func Fits(r attacks.Recipe) bool { return r.Components != nil && !r.Free && r.Norm != attacks.L0 }
+
+// Image is [Test] for one image and a recipe that [Fits].
+func Image(ctx context.Context, p *control.Planted, recipe attacks.Recipe, im attacks.Image, o Options) (Outcome,
+	error) {
+	o.Samples, o.Level = cmp.Or(o.Samples, 999), cmp.Or(o.Level, 0.8)
+	return (&image{Planted: p, recipe: recipe, Image: im, o: o}).test(ctx)
 }
 
 // atOnce is how many images, and how many points of each, are asked about at a time.

@@ -36,6 +36,8 @@ type Cell struct {
 	// the start of all its runs. They were hardly attacked, so the accuracy is an upper bound. Absent if there are
 	// none.
 	GradientFailures int `json:"gradient_failures,omitempty"`
+	// Planted is the test of the cell's own attack by planted perturbations. Absent if none were planted.
+	Planted *Planted `json:"planted,omitempty"`
 	// Area is the area under the curve of accuracy against epsilon, up to the largest epsilon of an attack that
 	// minimises the norm: the mean smallest norm, in units of epsilon.
 	Area     *float64  `json:"area,omitempty"`
@@ -67,6 +69,18 @@ type Cell struct {
 	// Error says why there are no verdicts. The cell's numbers then mean nothing.
 	Error string `json:"error,omitempty"`
 }
+
+// Planted counts images in each of which a perturbation was planted that the cell's attack should find (Zimmermann et
+// al. 2022).
+type Planted struct {
+	N      int    `json:"n"`
+	Found  int    `json:"found"`         // by the attack
+	Random int    `json:"random"`        // by as many random points as the attack made passes
+	Why    string `json:"why,omitempty"` // why nothing can be planted in the network
+}
+
+// Missed reports whether the attack misses more than one in twenty, and not one alone.
+func (p *Planted) Missed() bool { return p != nil && p.N-p.Found > 1 && 20*p.Found < 19*p.N }
 
 // Judged returns the cell with verdicts, one or more, and the numbers that follow from them.
 func (c Cell) Judged(verdicts string) Cell {
@@ -316,6 +330,7 @@ const (
 	SolverTable   = "solver"
 	MarginTable   = "margins"
 	CostTable     = "cost"
+	PlantedTable  = "planted"
 	// CalibrationTable says how far probabilities can be trusted, and how soon images break.
 	CalibrationTable = "calibration"
 )
@@ -359,6 +374,10 @@ var Columns = slices.Concat(
 		{Head: "Right under every seed", CSV: "accuracy_every_seed", Unit: Fraction,
 			Of: spread(func(s *Spread) any { return s.Every })}}),
 	unread("healed", "harmed", "p_value"),
+	in(PlantedTable, []Column{
+		{Head: "Planted", CSV: "planted", Of: planted(func(p *Planted) any { return p.N })},
+		{Head: "Found by the attack", CSV: "planted_found", Of: planted(func(p *Planted) any { return p.Found })},
+		{Head: "Found at random", CSV: "planted_random", Of: planted(func(p *Planted) any { return p.Random })}}),
 	in(DistanceTable, []Column{
 		{Head: "Right images", Of: reached(func(of *both) any { return len(of.Reach) })},
 		{Head: "Unbroken", Of: reached(func(of *both) any {
@@ -431,6 +450,7 @@ var (
 	bounded  = when(func(c *Cell) bool { return c.Epsilon != 0 })
 	stepped  = when(func(c *Cell) bool { return len(c.Steps) > 0 })
 	stored   = part(func(c *Cell, _ *Recorded) *Stored { return c.Stored })
+	planted  = part(func(c *Cell, _ *Recorded) *Planted { return c.Planted })
 	solver   = part(func(c *Cell, _ *Recorded) *Solver { return c.Solver })
 	recorded = part(func(_ *Cell, all *Recorded) *Recorded { return all })
 	spread   = part(func(c *Cell, _ *Recorded) *Spread {

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
+	"selfheal/harness/planted"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
@@ -50,6 +51,7 @@ type crafting struct {
 	freed    bool // nobody needs the images any more
 	tally    *folder.Tally
 	proven   map[int]bool // the images that bounds were asked about, and whether they are proven
+	spent    []int64      // passes that the components made for each image, a gradient counting as two
 }
 
 // craft runs a recipe's components in order. Each attacks the images that the oracle's classifier still gets right,
@@ -57,6 +59,7 @@ type crafting struct {
 // nothing else decides. Work that the journal holds is not repeated.
 func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o order) (*crafted, error) {
 	w := &crafting{run: k.run, job: b, on: on, prover: prover, own: o.set.Mine(), proven: map[int]bool{},
+		spent: make([]int64, o.set.Len()),
 		crafted: &crafted{order: o, within: plan.BallOf(o.recipe), steps: []result.Step{},
 			each: slices.Repeat([]attempt{intact}, o.set.Len())}}
 	var err error
@@ -101,6 +104,9 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 	if w.recipe.Norm == attacks.Linf && !w.recipe.Free && asked {
 		w.warnings, err = w.unbounded()
 	}
+	if err == nil && w.trial != nil && planted.Fits(w.recipe) {
+		err = w.plant()
+	}
 	return w.crafted, err
 }
 
@@ -119,6 +125,7 @@ type componentResult struct {
 
 func (w *crafting) take(i int, to componentResult) {
 	w.each[i] = to.attempt
+	w.spent[i] += to.Logits + 2*to.Gradients
 	if to.Refuted {
 		w.refuted++
 	}
@@ -331,6 +338,7 @@ type crafted struct {
 	vectors  *journal.Vectors // images that attacks have made; nil if none has, and in a merge
 	within   plan.Ball
 	steps    []result.Step
+	planted  *result.Planted // nil if nothing was planted
 	seconds  float64
 	refuted  int // number of successes that an attack claimed and the judge did not see
 	warnings []result.Warning
@@ -353,6 +361,7 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 	}
 	out := *c
 	out.within, out.each, out.steps = to, slices.Clone(c.each), slices.Clone(c.steps)
+	out.planted = nil // in the largest ball
 	for i := range out.each {
 		if a := &out.each[i]; a.Image != nil && a.Nearest > to.Epsilon {
 			a.Image, a.First, a.Queries, a.Robust = nil, -1, -1, true

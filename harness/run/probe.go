@@ -11,6 +11,7 @@ import (
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
+	"selfheal/harness/planted"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 )
@@ -236,4 +237,44 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
 			"stops the attack",
 		share(left, len(asked)))}, nil
+}
+
+// plant plants perturbations in some of the images that were attacked, for the attack to find.
+func (w *crafting) plant() error {
+	if w.seed != w.plan.Config.Seed {
+		return nil
+	}
+	var asked []int
+	for i, spent := range w.spent {
+		if len(asked) < planted.Most && planted.Chosen(w.seed, w.set.ID(i), spent) {
+			asked = append(asked, i)
+		}
+	}
+	work, todo, err := folder.Recall[planted.Outcome](w.journal, w.key.As("planted"), w.set, asked, nil)
+	if err == nil && len(todo) > 0 {
+		p, unable := w.on.Plant()
+		if unable == nil {
+			defer p.Close()
+		}
+		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
+			func(ctx context.Context, im attacks.Image, _ int) (one planted.Outcome, err error) {
+				if unable != nil {
+					one.Why = unable.Error()
+					return one, ctx.Err()
+				}
+				return planted.Image(ctx, p, w.recipe, im, planted.Options{Seed: w.seed})
+			})
+	}
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	var all planted.Outcome
+	for _, i := range asked {
+		all.Add(work.Values[i])
+	}
+	if w.planted = &all.Planted; all.Missed() {
+		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
+			"perturbations, as many random points %d", all.Found, all.N, all.Random))
+	}
+	return nil
 }

@@ -252,7 +252,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	own := s.own()
 	if own {
 		cell.Steps = append(cell.Steps, s.made.steps...)
-		cell.VerdictOnly, cell.Agreement = s.made.verdictOnly, s.made.agreement
+		cell.VerdictOnly, cell.Agreement, cell.Planted = s.made.verdictOnly, s.made.agreement, s.made.planted
 		cell.Seconds += s.made.seconds
 		if s.recipe.Stored {
 			rounded := func(robust bool, as attacks.Rounding) int {

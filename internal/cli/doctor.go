@@ -155,7 +155,7 @@ func (d *examination) planted(cfg *config.Config, f *plantedFlags) error {
 		state, line = doctor.Skipped, err.Error()
 	case found.N == 0:
 		state, line = doctor.Skipped, "no point of the ball can be told from the others by the network's features"
-	case float64(found.Found) < planted.Enough*float64(found.N):
+	case found.Missed():
 		state, line = doctor.Warned, line+": robust accuracy under it is not to be trusted"
 	}
 	fmt.Fprintf(d.w, "  planted perturbations\t%s\t%s\n", state, line)

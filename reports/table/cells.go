@@ -42,6 +42,10 @@ var cellTables = []byCell{
 		"images. Undecided: other draws may turn the verdict, by the exact sign test between the two classes with " +
 		"most votes, at 5 %."},
 	{result.DistanceTable, "Smallest perturbation found that breaks an image that is right", "", LaTeX, ""},
+	{result.PlantedTable, "Planted perturbations, in as many images as a tenth of the attack's passes allows", "",
+		Text, "In these images a readout of the network's own features takes the place of its last layer, so that " +
+			"one known point of the ball is misclassified. An attack that misses such points finds too little in the " +
+			"network itself, too."},
 	{components, "Accuracy after each attack component", "", LaTeX, ""},
 	{result.SolverTable, "Solver: running loss of the control problem, mean over the images", "", Page, ""},
 	{result.MarginTable, "Margins: the right class's logit minus the highest other one, on each cell's images", "",

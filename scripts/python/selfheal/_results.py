@@ -254,6 +254,13 @@ class OneAttack(Run):
         return self._of(lambda cell: int(cell.get("gradient_failures", 0)))
 
     @property
+    def planted(self) -> Any:
+        """How many perturbations were planted for the attack to find (`n`), how many it found (`found`), and how many as
+        many random points found (`random`); None if none were planted. Where `found` is below 19 of 20 the robust
+        accuracy is not to be trusted."""
+        return self._of(lambda cell: cell.get("planted"))
+
+    @property
     def clean_accuracy(self) -> float:
         """Share of the clean images that are right, from 0 to 1."""
         return float(self.clean["accuracy"])

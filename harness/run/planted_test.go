@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/planted"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/sameend"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+)
+
+// A run plants perturbations in images that its attacks took passes for, undefended and through controls. AutoAttack's
+// quick version finds them and one step does not, which the cell says. The cell also says why nothing can be planted.
+// A run that is stopped on its way comes to the same end.
+func TestPlanted(t *testing.T) {
+	testinput.Runtime(t)
+	planted.Share = 1e4
+	defer func() { planted.Share = 0.1 }()
+	const config = testplan.Bundled + `
+controls:
+  pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
+attacks:
+  quick: {kind: autoattack, version: quick, norm: linf, epsilon: 4/255}
+  fgsm: {kind: fgsm, norm: linf, epsilon: 4/255}
+  turn: {kind: spatial, rotation: 10, translation: 2}
+suites:
+  all: {dataset: test, models: [robust], controls: [pca], attacks: [quick, fgsm, turn], modes: [whitebox-through]}
+`
+	p, end := testplan.Plan(t, config, 2, 8, "datasets.test.limit=6"), filepath.Join(t.TempDir(), "end")
+	f := must.Get(Run(t.Context(), p, Options{Out: end}))(t)
+	for _, c := range f.Cells {
+		missed := slices.ContainsFunc(c.Warnings, func(w result.Warning) bool {
+			return w.ID == result.WarnPlantedMissed.ID
+		})
+		switch p := c.Planted; {
+		case c.Attack == "none" || c.Attack == "turn":
+			if p != nil {
+				t.Errorf("%s: planted %+v", c.Name(), *p)
+			}
+		case p == nil || p.N < 3 || p.Random > 0 || p.Why != "":
+			t.Errorf("%s: planted %+v", c.Name(), p)
+		case c.Attack == "quick" && (p.Found < p.N-1 || missed),
+			c.Attack == "fgsm" && c.Defense == "none" && (p.Found > p.N/2 || !missed):
+			t.Errorf("%s: planted %+v, warned %v", c.Name(), *p, missed)
+		}
+	}
+
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, line := range []string{"fgsm", "turn"} { // each begins after an attack whose images were planted
+		ctx, stop := context.WithCancel(t.Context())
+		to := progress.New(&stopper{at: line, stop: stop}, progress.TextLog, false)
+		_, err := Run(ctx, p, Options{Out: dir, Progress: to})
+		must.Refuse(t, err, "canceled")
+	}
+	must.Get(Run(t.Context(), p, Options{Out: dir}))(t)
+	must.Do(t, sameend.Check(end, dir))
+
+	b := &onnx.Builder{G: onnx.NewGraph("averages")} // a convolution of all positions, and their mean
+	w := &onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{10, 3, 3, 3}, Floats: make([]float32, 270)}
+	for i := range w.Floats {
+		w.Floats[i] = float32(i*i%13) - 6
+	}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 3, 32, 32})
+	b.Output("y", b.Op("Flatten", b.Op("GlobalAveragePool", b.Op("Relu", b.Op("Conv", x, b.Const(w))))))
+	path := filepath.Join(t.TempDir(), "averages.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(must.Get(b.Done())(t).Encode())(t), 0o600))
+	p = testplan.Plan(t, config, 2, 8, "datasets.test.limit=60", "models.other.path="+path,
+		"suites.all.models=[other]", "suites.all.attacks=[fgsm]", "suites.all.controls=[]",
+		"suites.all.modes=[oblivious]")
+	f = must.Get(Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "run")}))(t)
+	if p := f.Cells[1].Planted; p == nil || p.N > 0 || !strings.Contains(p.Why, "no last linear layer") {
+		t.Errorf("planted %+v", p)
+	}
+}
