@@ -103,6 +103,15 @@ type towards struct {
 
 func (o *towards) Classes() int { return 2 }
 
+// Along implements [Other].
+func (o *towards) Along(gradient string) (Oracle, error) {
+	by, err := Along(o.Oracle, gradient)
+	if by == nil || err != nil {
+		return nil, err
+	}
+	return &towards{by, o.label, o.target, o.whole}, nil
+}
+
 func (o *towards) Logits(ctx context.Context, x, out []float32) error {
 	if err := o.Oracle.Logits(ctx, x, o.whole); err != nil {
 		return err

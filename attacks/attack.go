@@ -194,6 +194,8 @@ type Recipe struct {
 	Norm       Norm
 	Epsilon    float64
 	Components []Attack
+	Gradients  []string // that each component follows, see [Other]; "" is the oracle's own
+	Always     int      // how many components always run; the others need signs that something hides the gradient
 	// Fallback is a sentence that says which losses were replaced because the model has too few classes for them, and
 	// whether Square was left out; "" if nothing was. The name then ends in "-few".
 	Fallback string

@@ -31,16 +31,17 @@ package attacks
 func quick(norm Norm) []Component {
 	if norm == L1 {
 		return []Component{
-			{"apgd-ce", given{"steps": 12, "from_clean": true, "sparsity": .05}},
-			{"apgd-ce", given{"steps": 100, "restarts": 5, "large_radii": true, "give_up": true}},
-			{"apgd-dlr", given{"loss": "margin", "steps": 100, "restarts": 5, "large_radii": true, "give_up": true}},
-			{"apgd-t", given{"loss": "logit-difference", "steps": 100, "restarts": 2, "targets": 5, "large_radii": true,
+			{Kind: "apgd-ce", Parameters: given{"steps": 12, "from_clean": true, "sparsity": .05}},
+			{Kind: "apgd-ce", Parameters: given{"steps": 100, "restarts": 5, "large_radii": true, "give_up": true}},
+			{Kind: "apgd-dlr", Parameters: given{"loss": "margin", "steps": 100, "restarts": 5, "large_radii": true,
 				"give_up": true}},
+			{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "steps": 100, "restarts": 2, "targets": 5,
+				"large_radii": true, "give_up": true}},
 		}
 	}
 	return []Component{
-		{"apgd-ce", given{"steps": 12}},
-		{"apgd-dlr", given{"loss": "margin", "steps": 60, "give_up": true}},
-		{"apgd-t", given{"loss": "logit-difference", "steps": 60, "targets": 5, "give_up": true}},
+		{Kind: "apgd-ce", Parameters: given{"steps": 12}},
+		{Kind: "apgd-dlr", Parameters: given{"loss": "margin", "steps": 60, "give_up": true}},
+		{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "steps": 60, "targets": 5, "give_up": true}},
 	}
 }

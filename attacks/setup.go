@@ -33,6 +33,9 @@ type Setup struct {
 type Component struct {
 	Kind       string
 	Parameters given
+
+	gradient string // that it follows, see [Other]; "" is the oracle's own
+	signs    bool   // it runs only where something hides the gradient
 }
 
 // Description says how an attack is made, including defaults.
@@ -58,6 +61,8 @@ type part struct {
 	spec       Spec
 	parameters given
 	usual      given // defaults that differ from the table's
+	gradient   string
+	signs      bool
 }
 
 func (s Setup) plan() (plan, error) {
@@ -98,6 +103,7 @@ func (s Setup) plan() (plan, error) {
 		if err != nil {
 			return p, fmt.Errorf("%s, component %d: %w", p.name(), i+1, err)
 		}
+		one.gradient, one.signs = c.gradient, c.signs
 		p.parts = append(p.parts, one)
 	}
 	for _, name := range shared {
@@ -159,7 +165,7 @@ func (s Spec) part(n Norm, set, usual given) (part, error) {
 			all[p.Name] = read
 		}
 	}
-	return part{s, all, usual}, nil
+	return part{spec: s, parameters: all, usual: usual}, nil
 }
 
 // attack makes the attack from parameters that have been read. Missing ones get the table's defaults.
@@ -278,10 +284,16 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 			r.Certificate = a.(Certificate)
 			continue
 		}
-		if place := placed[a.Name()]; place > 0 {
+		if c.gradient != "" {
+			attack = sideways{attack, c.gradient, s.Norm, epsilon}
+		}
+		if r.Gradients = append(r.Gradients, c.gradient); !c.signs {
+			r.Always = len(r.Gradients)
+		}
+		if place := placed[attack.Name()]; place > 0 {
 			attack = again{attack, place}
 		}
-		placed[a.Name()]++
+		placed[attack.Name()]++
 		if s.Stored() && !p.spec.labels {
 			attack = stored{attack, s.Norm, epsilon}
 		}
@@ -312,7 +324,7 @@ func (s Setup) Describe() (Description, error) {
 	}
 	var titles []string
 	for _, c := range p.parts {
-		d.Components = append(d.Components, Component{c.spec.Kind, c.described(s.Norm)})
+		d.Components = append(d.Components, Component{Kind: c.spec.Kind, Parameters: c.described(s.Norm)})
 		titles = append(titles, c.title(s.Norm))
 	}
 	d.Title = p.version.Name
@@ -347,6 +359,12 @@ func (c part) described(n Norm) given {
 		if p.hasUse(n) {
 			all[p.Name] = v
 		}
+	}
+	if c.gradient != "" {
+		all["gradient"] = c.gradient
+	}
+	if c.signs {
+		all["signs"] = true
 	}
 	return all
 }

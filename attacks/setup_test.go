@@ -144,6 +144,8 @@ func TestClassesAndShapes(t *testing.T) {
 			for _, v := range spec.Versions { // as custom, of cheap components
 				d := must.Get(autoattack(v.Name, n).Describe())(t)
 				for i, c := range d.Components {
+					delete(c.Parameters, "gradient") // these are adaptive's own
+					delete(c.Parameters, "signs")
 					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
 				}
 				setups = append(setups, Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})

@@ -299,24 +299,29 @@ var Specs = []Spec{
 
 // versions are AutoAttack's. A parameter that a component does not list has its kind's default.
 var versions = []Version{
-	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, func(n Norm) []Component {
-		ce, t := given{}, given{}
-		if n == L1 {
-			ce, t = given{"restarts": 5, "large_radii": true}, given{"targets": 5, "large_radii": true}
-		}
-		return []Component{{"apgd-ce", ce}, {"apgd-t", t}, {Kind: "fab-t"}, {Kind: "square"}}
-	}},
+	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, standard},
 	{"plus", "AA+", "apgd-ce, apgd-dlr and fab, 5 restarts each, square, apgd-t, fab-t", 1, func(Norm) []Component {
 		five := given{"restarts": 5}
-		return []Component{{"apgd-ce", five}, {"apgd-dlr", five}, {"fab", five},
-			{Kind: "square"}, {Kind: "apgd-t"}, {Kind: "fab-t"}}
+		return []Component{{Kind: "apgd-ce", Parameters: five}, {Kind: "apgd-dlr", Parameters: five},
+			{Kind: "fab", Parameters: five}, {Kind: "square"}, {Kind: "apgd-t"}, {Kind: "fab-t"}}
 	}},
 	{"rand", "AA-rand", "for randomised models: apgd-ce and apgd-dlr, 20 passes a gradient", 1, func(Norm) []Component {
-		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
+		twenty := given{"eot_iter": 20}
+		return []Component{{Kind: "apgd-ce", Parameters: twenty}, {Kind: "apgd-dlr", Parameters: twenty}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
 	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for under a twentieth of its passes", 3,
 		quick},
+	{"adaptive", "AA-adaptive", "standard, then losses and gradients for what hides its own", 1, adaptive},
+}
+
+func standard(n Norm) []Component {
+	ce, t := given{}, given{}
+	if n == L1 {
+		ce, t = given{"restarts": 5, "large_radii": true}, given{"targets": 5, "large_radii": true}
+	}
+	return []Component{{Kind: "apgd-ce", Parameters: ce}, {Kind: "apgd-t", Parameters: t}, {Kind: "fab-t"},
+		{Kind: "square"}}
 }
 
 // targets is how many wrong classes an attack aims at.

@@ -45,6 +45,7 @@ type Network struct {
 	file      File      // nil if the opened network answers
 	lent      bool      // another network owns the file and closes it
 	unrounded *losses   // of the network without rounding, for a file that rounds
+	sloped    *losses   // by slopes, see [grad.Sloped]; made on first use
 	function  *Function // nil unless the network is one
 	voting
 
@@ -241,6 +242,9 @@ func (n *Network) Close() {
 	}
 	if n.forward != nil {
 		n.forward.Close()
+	}
+	if n.sloped != nil {
+		n.sloped.close()
 	}
 	n.losses.close()
 }

@@ -78,13 +78,7 @@ func (p *Planted) plant(n *Network, whole, part *onnx.Graph, detours ...grad.Det
 		return err
 	}
 	p.losses = newLosses(n, given, fast, detours...)
-	if len(grad.Slopes(fast)) > 0 {
-		p.sloped = newLosses(n, given, fast, detours...)
-		p.sloped.sloped = true
-		if p.sloped.Prepare(attacks.LogitDifference) != nil { // such as integers on the way
-			p.sloped = nil
-		}
-	}
+	p.sloped = p.losses.slopes()
 	return nil
 }
 
@@ -252,13 +246,19 @@ func (o *reading) Logits(ctx context.Context, x, out []float32) error {
 	return err
 }
 
+// Along implements [attacks.Other] for slopes.
+func (o *reading) Along(gradient string) (attacks.Oracle, error) {
+	if gradient != attacks.Slopes {
+		return nil, nil
+	}
+	return o.Sloping(o.r), nil
+}
+
 // Gradient implements [attacks.Oracle].
 func (o *reading) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	if o.of == nil {
 		return o.by.gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
 	}
-	d := *o.of
-	d.losses = o.by
-	return d.gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
+	return o.of.with(o.by).gradient(ctx, x, loss, label, target, e, o.r.Weights, o.r.Rows, o.r.Base)
 }

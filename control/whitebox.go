@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/internal/number"
@@ -31,12 +32,17 @@ type Defended struct {
 	// Through, the network from the last controlled state on.
 	*losses
 	backwards pullbacks // for an iterating solver with Through; otherwise nil
+	knows     Knowledge
+
+	others   sync.Mutex
+	sloped   *losses   // by slopes; made on first use
+	detached *Defended // made on first use
 }
 
 // WhiteBox compiles the gradients of a controlled network. Errors name operators without a gradient rule. Close it
 // when done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
-	d := &Defended{c: c}
+	d := &Defended{c: c, knows: k}
 	name, from := "/detached", 0
 	var detours []grad.Detour
 	enter := entering
@@ -111,6 +117,12 @@ func (c *Controller) compose(name string, from int,
 func (d *Defended) Close() {
 	if d.losses != nil {
 		d.losses.close()
+	}
+	if d.sloped != nil {
+		d.sloped.close()
+	}
+	if d.detached != nil {
+		d.detached.Close()
 	}
 	d.backwards.close()
 }

@@ -77,9 +77,10 @@ func whiteBox(t *testing.T, c *Controller, k Knowledge) *Defended {
 	return d
 }
 
-func gradient(t *testing.T, d *Defended, x []float32, loss attacks.Loss, label, target int) (e attacks.Evaluation) {
+func gradient(t *testing.T, o attacks.Oracle, x []float32, loss attacks.Loss, label,
+	target int) (e attacks.Evaluation) {
 	t.Helper()
-	must.Do(t, d.Gradient(t.Context(), x, loss, label, target, &e))
+	must.Do(t, o.Gradient(t.Context(), x, loss, label, target, &e))
 	return e
 }
 

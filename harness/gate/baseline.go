@@ -97,7 +97,7 @@ func refuseFailures(f *result.File, rules config.Gate) error {
 			p, err := config.ParseCellPattern(text)
 			return err == nil && p.Matches(c.ID)
 		})
-		if c.Planted.Missed() && !named {
+		if c.Missed() && !named {
 			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: it finds %d of %d planted perturbations, so "+
 				"the accuracy is not to be trusted; take a stronger attack, or take it all the same by "+
 				"--set gate.gradient_failures=[%s]", c.Suite, c.Model, c.Defense, c.Attack, c.Planted.Found,

@@ -197,6 +197,17 @@ type Counted struct {
 	parent            *Counted // counts them too; may be nil
 }
 
+// Along implements [attacks.Other]; passes along the other gradient are counted too.
+func (o *Counted) Along(gradient string) (attacks.Oracle, error) {
+	by, err := attacks.Along(o.Oracle.Oracle, gradient)
+	if by == nil || err != nil {
+		return nil, err
+	}
+	other := *o.Oracle
+	other.Oracle = by
+	return o.Child(&other), nil
+}
+
 // Child returns a counter of questions to an oracle that the parent counts too.
 func (o *Counted) Child(on *Oracle) *Counted { return &Counted{Oracle: on, parent: o} }
 

@@ -88,6 +88,29 @@ func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images
 	return all, group.Wait()
 }
 
+// signed is how many images are asked for signs that something hides the gradient.
+const signed = 16
+
+// Signs reports whether a recipe misses planted perturbations, in the first of n images, or none can be planted so that
+// nobody knows.
+func Signs(ctx context.Context, plant func() (*control.Planted, error), recipe attacks.Recipe, n int,
+	read func(i int) (attacks.Image, error), seed uint64) (bool, error) {
+	p, unable := plant()
+	if unable != nil {
+		return true, ctx.Err()
+	}
+	defer p.Close()
+	images := make([]attacks.Image, min(signed, n))
+	for i := range images {
+		var err error
+		if images[i], err = read(i); err != nil {
+			return false, err
+		}
+	}
+	found, err := Test(ctx, p, recipe, images, Options{Seed: seed})
+	return found.Missed() || 4*found.N < len(images), err
+}
+
 // Fits reports whether points can be planted for a recipe.
 func Fits(r attacks.Recipe) bool { return r.Components != nil && !r.Free && r.Norm != attacks.L0 }
 

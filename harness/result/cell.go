@@ -82,6 +82,9 @@ type Planted struct {
 // Missed reports whether the attack misses more than one in twenty, and not one alone.
 func (p *Planted) Missed() bool { return p != nil && p.N-p.Found > 1 && 20*p.Found < 19*p.N }
 
+// Missed reports whether the cell's attack misses planted perturbations, and images stand that it may have missed.
+func (c *Cell) Missed() bool { return c.Correct > 0 && c.Planted.Missed() }
+
 // Judged returns the cell with verdicts, one or more, and the numbers that follow from them.
 func (c Cell) Judged(verdicts string) Cell {
 	c.Verdicts, c.N, c.Correct = verdicts, len(verdicts), strings.Count(verdicts, "1")

@@ -23,7 +23,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
 	"selfheal/internal/lists"
-	"selfheal/internal/vector"
 )
 
 // order says which adversarial images are crafted.
@@ -51,6 +50,7 @@ type crafting struct {
 	freed    bool // nobody needs the images any more
 	tally    *folder.Tally
 	proven   map[int]bool // the images that bounds were asked about, and whether they are proven
+	signs    *bool        // whether something hides the gradient; nil until that is asked
 	spent    []int64      // passes that the components made for each image, a gradient counting as two
 }
 
@@ -80,6 +80,11 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 		if w.standing == 0 {
 			break
 		}
+		if needed, err := w.needed(k); err != nil {
+			return nil, err
+		} else if !needed {
+			continue
+		}
 		if err := w.apply(k, component); err != nil {
 			return nil, err
 		}
@@ -92,7 +97,7 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 	w.tally.At(w.own, w.standing, true)
 	for i, proven := range w.proven {
 		if proven { // whatever the gradients were
-			w.each[i].Seen = gradientFaults{}
+			w.each[i].Seen = open.Faults{}
 		}
 	}
 	if w.plan.Config.Runtime.Reduced() != "" {
@@ -214,13 +219,13 @@ var keepEvery = 5 * time.Second
 // interim is the state of an attack on an image that has not ended, and what the attack has cost and shown so far.
 type interim struct {
 	Logits, Gradients int64
-	Seen              gradientFaults
+	Seen              open.Faults
 	State             []byte // see [attacks.Memory]
 }
 
 // memory keeps an attack's state in a note of the journal. If an earlier run has kept one, the attack goes on from it,
 // and its passes and faults are counted.
-func (w *crafting) memory(note string, passes *open.Counted, seen *gradientFaults) *attacks.Memory {
+func (w *crafting) memory(note string, passes *open.Counted, seen *open.Faults) *attacks.Memory {
 	m := &attacks.Memory{Every: keepEvery}
 	var before interim
 	if w.journal.Noted(note, &before) {
@@ -245,19 +250,19 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	made.attempt = w.each[i]
 	mine := counter.Child(w.on)
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly, Memory: w.memory(note, mine, &made.Seen)}
-	res, broken, err := w.try(ctx, component, &gradientWatch{mine, &made.Seen}, im, how)
+	res, broken, err := w.try(ctx, component, open.Watch(mine, &made.Seen), im, how)
 	if errors.Is(err, attacks.ErrState) { // another version's
 		logits, gradients := mine.Counts()
 		mine.Add(-logits, -gradients)
 		made.Seen, how.Memory.From = w.each[i].Seen, nil
-		res, broken, err = w.try(ctx, component, &gradientWatch{mine, &made.Seen}, im, how)
+		res, broken, err = w.try(ctx, component, open.Watch(mine, &made.Seen), im, how)
 	}
 	how.Memory = nil
 	for _, how.VerdictOnly = range []bool{false, true} {
 		if err == nil && refuted(res, broken) && !(how.VerdictOnly && res.Distance == 0) {
 			var exact *open.Oracle
 			if exact, err = w.on.Exactly(); err == nil {
-				res, broken, err = w.try(ctx, component, &gradientWatch{mine.Child(exact), &made.Seen}, im, how)
+				res, broken, err = w.try(ctx, component, open.Watch(mine.Child(exact), &made.Seen), im, how)
 			}
 		}
 	}
@@ -326,9 +331,9 @@ type attempt struct {
 	// Rounded says what rounding to levels did to the image that broke, or to the last that might have.
 	Rounded attacks.Rounding `json:"rounded,omitempty"`
 
-	Spent int            `json:"spent"` // iterations of the components so far
-	Asked int            `json:"asked"` // their forward passes
-	Seen  gradientFaults `json:"seen"`
+	Spent int         `json:"spent"` // iterations of the components so far
+	Asked int         `json:"asked"` // their forward passes
+	Seen  open.Faults `json:"seen"`
 }
 
 // crafted holds the images that a trial made of a set against one classifier. The zero value holds the clean images.
@@ -405,37 +410,6 @@ func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, e
 		x, err = c.Image(im, i)
 	}
 	return im, x, err
-}
-
-// gradientFaults records faults of the gradients in all attacks on one image.
-type gradientFaults struct {
-	Asked     bool `json:"asked,omitempty"`      // a component took gradients
-	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
-	Wild      bool `json:"wild,omitempty"`       // a gradient was infinite or NaN
-	Starts    int  `json:"starts,omitempty"`     // number of runs
-	Blind     int  `json:"blind,omitempty"`      // number of runs whose first gradient was 0
-}
-
-// failed reports whether the attacks on the image hardly worked, should it stand.
-func (w gradientFaults) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
-
-// gradientWatch passes an attack's questions about one image on and inspects the gradients in the answers.
-type gradientWatch struct {
-	attacks.Oracle
-	seen *gradientFaults
-}
-
-func (w *gradientWatch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
-	e *attacks.Evaluation) error {
-	err := w.Oracle.Gradient(ctx, x, loss, label, target, e)
-	if err != nil {
-		return err
-	}
-	wild := !vector.Finite(e.Gradient)
-	w.seen.Asked, w.seen.Wild = true, w.seen.Wild || wild
-	// −∞ is the loss at a class that never wins
-	w.seen.NotFinite = w.seen.NotFinite || wild || !(e.Loss <= math.MaxFloat32)
-	return nil
 }
 
 // Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the

@@ -25,11 +25,11 @@ import (
 
 // A standing image was hardly attacked if a gradient was infinite or NaN, or 0 at the start of every run.
 func TestHardlyAttacked(t *testing.T) {
-	for w, want := range map[gradientFaults]bool{
+	for w, want := range map[open.Faults]bool{
 		{}: false, {Asked: true}: false, {Wild: true}: true, {Starts: 5, Blind: 5}: true, {Starts: 5, Blind: 4}: false,
 		{Starts: 5}: false, {Wild: true, Starts: 5}: true, {NotFinite: true, Starts: 2, Blind: 1}: false,
 	} {
-		if w.failed() != want {
+		if w.Failed() != want {
 			t.Errorf("%+v: %v", w, !want)
 		}
 	}

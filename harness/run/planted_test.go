@@ -11,11 +11,14 @@ import (
 	"selfheal/harness/planted"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/sameend"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 )
 
 // A run plants perturbations in images that its attacks took passes for, undefended and through controls. AutoAttack's
@@ -79,5 +82,33 @@ suites:
 	f = must.Get(Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "run")}))(t)
 	if p := f.Cells[1].Planted; p == nil || p.N > 0 || !strings.Contains(p.Why, "no last linear layer") {
 		t.Errorf("planted %+v", p)
+	}
+}
+
+// Version adaptive goes on with the components that need signs where standard misses planted perturbations, and breaks
+// by slopes what a network hides that rounds its logits. A network that hides nothing is spared them.
+func TestAdaptive(t *testing.T) {
+	testinput.Runtime(t)
+	const config = testplan.Bundled + `
+attacks:
+  adaptive: {kind: autoattack, version: adaptive, norm: linf, epsilon: 4/255}
+suites:
+  all: {dataset: test, models: [robust], attacks: [adaptive]}
+`
+	g := must.Get(opened.Graph(&onnx.File{Data: must.Get(os.ReadFile("../../models/zoo/preact_robust.onnx"))(t)},
+		simplify.Options{}, nil))(t)
+	b := &onnx.Builder{G: onnx.NewGraph("rounded")}
+	y := b.Op("Mul", b.Call(g, b.Input("x", g.Inputs[0].Shape)), b.Float(0.5))
+	b.Output("y", b.Op("Round", y))
+	path := filepath.Join(t.TempDir(), "rounded.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(must.Get(b.Done())(t).Encode())(t), 0o600))
+	for model, hides := range map[string]bool{"robust": false, "other": true} {
+		p := testplan.Plan(t, config, 2, 8, "datasets.test.limit=6", "models.other.path="+path,
+			"suites.all.models=["+model+"]")
+		c := must.Get(Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "run")}))(t).Cells[1]
+		names := lists.Map(c.Steps, func(s result.Step) string { return s.Attack })
+		if slices.Contains(names, "apgd-margin-slopes") != hides || (c.Accuracy < c.Steps[3].Robust) != hides {
+			t.Errorf("%s: %q, %d stand", model, names, c.Correct)
+		}
 	}
 }

@@ -239,6 +239,25 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 		share(left, len(asked)))}, nil
 }
 
+// needed reports whether the k-th component has anything to do: its gradient exists, and there are the signs that it
+// needs, in the first images of the whole set, so that shards come to the same.
+func (w *crafting) needed(k int) (bool, error) {
+	gradient, signs := w.recipe.Needs(k)
+	if gradient != "" && gradient != attacks.Nearby {
+		if by, err := attacks.Along(w.on.Oracle, gradient); by == nil || err != nil {
+			return false, err
+		}
+	}
+	if !signs || w.signs != nil {
+		return !signs || *w.signs, nil
+	}
+	hidden, err := folder.Once(w.journal, w.key.As("signs"), func() (bool, error) {
+		return planted.Signs(w.ctx, w.on.Plant, w.recipe.Plain(), w.set.Len(), w.set.Read, w.seed)
+	})
+	w.signs = &hidden
+	return hidden, err
+}
+
 // plant plants perturbations in some of the images that were attacked, for the attack to find.
 func (w *crafting) plant() error {
 	if w.seed != w.plan.Config.Seed {
@@ -249,6 +268,10 @@ func (w *crafting) plant() error {
 		if len(asked) < planted.Most && planted.Chosen(w.seed, w.set.ID(i), spent) {
 			asked = append(asked, i)
 		}
+	}
+	recipe := w.recipe
+	if w.signs == nil || !*w.signs {
+		recipe = recipe.Plain()
 	}
 	work, todo, err := folder.Recall[planted.Outcome](w.journal, w.key.As("planted"), w.set, asked, nil)
 	if err == nil && len(todo) > 0 {
@@ -262,7 +285,7 @@ func (w *crafting) plant() error {
 					one.Why = unable.Error()
 					return one, ctx.Err()
 				}
-				return planted.Image(ctx, p, w.recipe, im, planted.Options{Seed: w.seed})
+				return planted.Image(ctx, p, recipe, im, planted.Options{Seed: w.seed})
 			})
 	}
 	if err != nil || len(asked) == 0 {
@@ -272,7 +295,7 @@ func (w *crafting) plant() error {
 	for _, i := range asked {
 		all.Add(work.Values[i])
 	}
-	if w.planted = &all.Planted; all.Missed() {
+	if w.planted = &all.Planted; all.Missed() && w.standing > 0 {
 		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
 			"perturbations, as many random points %d", all.Found, all.N, all.Random))
 	}

@@ -285,7 +285,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		switch made := s.made.at(i); {
 		case made.First >= 0 && !v.Right && v.Near:
 			cell.WithinRounding++
-		case made.Robust && v.Right && made.Seen.failed():
+		case made.Robust && v.Right && made.Seen.Failed():
 			cell.GradientFailures++
 		}
 	}

@@ -35,7 +35,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 	right := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{Right: true}}, n) }
 	wrong := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
-	saw := func(w ...gradientFaults) (c crafted) {
+	saw := func(w ...open.Faults) (c crafted) {
 		for _, one := range w {
 			a := intact
 			a.Seen = one
@@ -49,10 +49,10 @@ func TestWarningsFromNumbers(t *testing.T) {
 		recipe attacks.Recipe
 		v      []judge.Verdict
 	}{
-		{"", saw(gradientFaults{Asked: true}), some, right(30)},
-		{result.WarnNotFiniteGradient.ID, saw(gradientFaults{Asked: true, NotFinite: true}), some, right(30)},
+		{"", saw(open.Faults{Asked: true}), some, right(30)},
+		{result.WarnNotFiniteGradient.ID, saw(open.Faults{Asked: true, NotFinite: true}), some, right(30)},
 		{result.WarnZeroGradient.ID,
-			saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
+			saw(open.Faults{Asked: true}, open.Faults{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
 		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{"", crafted{refuted: 1}, some, right(600)},
 		{result.WarnRounded.ID, crafted{}, some, append(right(29), judge.Verdict{Right: true, Rounds: true})},

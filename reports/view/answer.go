@@ -71,7 +71,7 @@ func (s *Suite) answer(line Series, named bool) string {
 		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,
 			words.Plural(c.Correct, "standing image"))
 	}
-	if p := c.Planted; p.Missed() {
+	if p := c.Planted; c.Missed() {
 		said += fmt.Sprintf(": finds %d of %d planted perturbations, so the number is not to be trusted", p.Found, p.N)
 	}
 	return said

@@ -1,0 +1,127 @@
+package attacks
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// sided is a linear classifier of two classes whose own gradient is 0; along "slopes" it is the true one.
+type sided struct {
+	weights []float32
+	sloped  bool
+	asked   *int // gradients
+}
+
+func (o sided) Shape() Shape { return Shape{C: 1, H: 1, W: len(o.weights)} }
+func (o sided) Classes() int { return 2 }
+
+func (o sided) Logits(_ context.Context, x, out []float32) error {
+	out[0], out[1] = 0, 0
+	for i, w := range o.weights {
+		out[1] += w * (x[i] - 0.5)
+	}
+	out[1] -= 0.1
+	return nil
+}
+
+func (o sided) Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error {
+	*o.asked++
+	e.Logits, e.Gradient = make([]float32, 2), make([]float32, len(x))
+	if err := o.Logits(ctx, x, e.Logits); err != nil {
+		return err
+	}
+	e.Loss = float32(loss.Value(e.Logits, label, target))
+	for i, w := range o.weights {
+		if o.sloped {
+			e.Gradient[i] = w * x[i] // depends on the point
+		}
+	}
+	return nil
+}
+
+func (o sided) Along(gradient string) (Oracle, error) {
+	if gradient != Slopes {
+		return nil, nil
+	}
+	o.sloped = true
+	return o, nil
+}
+
+// A component that follows slopes breaks what its own gradient does not. Without them it does nothing.
+func TestSideways(t *testing.T) {
+	asked := 0
+	o := sided{weights: []float32{1, -2, 0.5}, asked: &asked}
+	im := Image{Pixels: []float32{0.5, 0.5, 0.5}}
+	own := must.Get(Setup{Kind: "apgd-ce"}.Make(0.1, 2))(t).Components[0]
+	for gradient, broken := range map[string]bool{"": false, Slopes: true, Bare: false} {
+		a := own
+		if asked = 0; gradient != "" {
+			a = sideways{own, gradient, Linf, 0.1}
+		}
+		res := must.Get(a.Perturb(t.Context(), o, im, Options{VerdictOnly: true}))(t)
+		if (res.Adversarial != nil) != broken || (asked == 0) != (gradient == Bare) || res.FirstSuccess >= 0 != broken {
+			t.Errorf("%q: %+v after %d gradients", gradient, res, asked)
+		}
+	}
+}
+
+// The gradient nearby is the mean over the point and others, the same at the same point.
+func TestNearby(t *testing.T) {
+	asked := 0
+	o := &averaged{sided{[]float32{1, -2, 0.5}, true, &asked}, Linf, 0.1, 7}
+	x := []float32{0.4, 0.5, 0.9}
+	var one, two Evaluation
+	must.Do(t, o.Gradient(t.Context(), x, Margin, 0, 1, &one))
+	must.Do(t, o.Gradient(t.Context(), x, Margin, 0, 1, &two))
+	if asked != 2*nearbyDraws || !slices.Equal(one.Gradient, two.Gradient) {
+		t.Errorf("%d gradients, %v and %v", asked, one.Gradient, two.Gradient)
+	}
+	for i, g := range one.Gradient {
+		own := o.Oracle.(sided).weights[i] * x[i]
+		if g == own || math.Abs(float64(g-own)) > 0.1*math.Abs(float64(o.Oracle.(sided).weights[i])) {
+			t.Errorf("value %d: %v beside %v", i, g, own)
+		}
+	}
+	a := sideways{apgd{common: common{name: "apgd-ce"}, Steps: 9, Restarts: 1, EOTIter: 1}, Nearby, Linf, 0.1}
+	if forward, backward := a.Passes(10); forward != 200 || backward != 200 {
+		t.Errorf("%d and %d passes", forward, backward)
+	}
+}
+
+// Version adaptive begins as standard does. Names tell its components apart, and those that need signs come last.
+func TestAdaptive(t *testing.T) {
+	for _, n := range []Norm{Linf, L2, L1} {
+		s := Setup{Kind: "autoattack", Version: "adaptive", Norm: n}
+		r := must.Get(s.Make(0.1, 10))(t)
+		reference := must.Get(Setup{Kind: "autoattack", Norm: n}.Make(0.1, 10))(t)
+		var seen []string
+		for k, c := range r.Components {
+			if k < 4 && c.Name() != reference.Components[k].Name() {
+				t.Errorf("%v: component %d is %s", n, k, c.Name())
+			}
+			gradient, signs := r.Needs(k)
+			if signs != (k >= r.Always) || gradient != "" && !strings.HasSuffix(c.Name(), "-"+gradient) {
+				t.Errorf("%v: %s follows %q, signs %v", n, c.Name(), gradient, signs)
+			}
+			seen = append(seen, c.Name())
+		}
+		if slices.Sort(seen); len(slices.Compact(seen)) < len(r.Components)-1 { // Square comes twice
+			t.Errorf("%v: %q", n, seen)
+		}
+		if plain := r.Plain(); len(plain.Components) != r.Always || r.Always < 6 || len(r.Components) <= r.Always {
+			t.Errorf("%v: %d of %d components always run", n, r.Always, len(r.Components))
+		}
+		d := must.Get(s.Describe())(t)
+		if p := d.Components[len(d.Components)-2].Parameters; p["gradient"] != Nearby || p["signs"] != true {
+			t.Errorf("%v: %v", n, p)
+		}
+	}
+	if gradient, signs := (Recipe{}).Needs(0); gradient != "" || signs {
+		t.Error("a single attack needs something")
+	}
+}

@@ -1,0 +1,86 @@
+package control
+
+import (
+	"context"
+
+	"selfheal/attacks"
+	"selfheal/models/grad"
+)
+
+// following is an oracle with the answers of another and other gradients.
+type following struct {
+	attacks.Oracle
+	by interface {
+		gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation,
+			further ...[]float32) error
+	}
+	answer bool // whether the logits that come with the gradient are not the oracle's
+}
+
+// Gradient implements [attacks.Oracle].
+func (o *following) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	if err := o.by.gradient(ctx, x, loss, label, target, e); err != nil || !o.answer {
+		return err
+	}
+	return answered(ctx, o.Oracle, x, loss, label, target, e)
+}
+
+// slopes returns losses by slopes in place of derivatives, or nil if no operator needs one or none can be computed,
+// such as for integers on the way.
+func (l *losses) slopes() *losses {
+	if len(grad.Slopes(l.fast)) == 0 {
+		return nil
+	}
+	s := newLosses(l.net, l.given, l.fast, l.detours...)
+	if s.sloped = true; s.Prepare(attacks.LogitDifference) != nil {
+		return nil
+	}
+	return s
+}
+
+// Along implements [attacks.Other]: a network has slopes.
+func (n *Network) Along(gradient string) (attacks.Oracle, error) {
+	if gradient != attacks.Slopes || n.Opaque() || n.votes > 0 {
+		return nil, nil
+	}
+	n.compiling.Lock()
+	defer n.compiling.Unlock()
+	if n.sloped == nil {
+		if n.sloped = n.losses.slopes(); n.sloped == nil {
+			return nil, nil
+		}
+	}
+	return &following{n, n.sloped, n.file != nil}, nil
+}
+
+// Along implements [attacks.Other]: a controlled network has slopes, the gradient detached from the controls, and that
+// of the bare network.
+func (d *Defended) Along(gradient string) (_ attacks.Oracle, err error) {
+	d.others.Lock()
+	defer d.others.Unlock()
+	switch {
+	case gradient == attacks.Slopes:
+		if d.sloped == nil {
+			if d.sloped = d.losses.slopes(); d.sloped == nil {
+				return nil, nil
+			}
+		}
+		return &following{d, d.with(d.sloped), d.c.ByFile()}, nil
+	case gradient == attacks.Detached && d.knows != Detached:
+		if d.detached == nil {
+			if d.detached, err = d.c.WhiteBox(Detached); err != nil {
+				return nil, err
+			}
+		}
+		return &following{d, d.detached, d.c.ByFile()}, nil
+	case gradient == attacks.Bare:
+		return &following{d, d.c.net.losses, true}, nil
+	}
+	return nil, nil
+}
+
+// with returns the controlled network with other losses of the same graphs.
+func (d *Defended) with(l *losses) *Defended {
+	return &Defended{c: d.c, losses: l, backwards: d.backwards}
+}

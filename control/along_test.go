@@ -1,0 +1,79 @@
+package control
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/internal/must"
+	"selfheal/models/onnx"
+)
+
+func alongIn(t *testing.T, o attacks.Oracle, gradient string) attacks.Oracle {
+	t.Helper()
+	by := must.Get(attacks.Along(o, gradient))(t)
+	if by == nil {
+		t.Fatalf("no gradient %s", gradient)
+	}
+	return by
+}
+
+// A controlled network also follows the gradient detached from its controls, and the bare network's. The answers stay
+// its own.
+func TestAlong(t *testing.T) {
+	for _, s := range solvers {
+		c := defended(t, s, 0, 2)
+		through, detached := whiteBox(t, c, Through), whiteBox(t, c, Detached)
+		x, _ := randomImage(3, c.net.shape.Size())
+		own := gradient(t, through, x, attacks.CrossEntropy, 1, 3)
+		for name, want := range map[string]attacks.Oracle{attacks.Detached: detached, attacks.Bare: c.net} {
+			got, of := gradient(t, alongIn(t, through, name), x, attacks.CrossEntropy, 1, 3),
+				gradient(t, want, x, attacks.CrossEntropy, 1, 3)
+			if !slices.Equal(got.Gradient, of.Gradient) || slices.Equal(got.Gradient, own.Gradient) {
+				t.Errorf("%v: the gradient %s is another", s.Method, name)
+			}
+			for k, z := range got.Logits {
+				if math.Abs(float64(z-own.Logits[k])) > 1e-5 {
+					t.Errorf("%v, %s: logit %d is %v, not %v", s.Method, name, k, z, own.Logits[k])
+				}
+			}
+			if math.Abs(float64(got.Loss-own.Loss)) > 1e-5 {
+				t.Errorf("%v, %s: the loss is %v, not %v", s.Method, name, got.Loss, own.Loss)
+			}
+		}
+		for o, name := range map[attacks.Oracle]string{detached: attacks.Detached, through: attacks.Slopes,
+			c.net: attacks.Bare} {
+			if by := must.Get(attacks.Along(o, name))(t); by != nil {
+				t.Errorf("%v: %T has %s", s.Method, o, name)
+			}
+		}
+	}
+}
+
+// A network that rounds its image has no gradient of its own; along slopes it has that of the network without rounding,
+// at the rounded image, and its own answers.
+func TestAlongSlopes(t *testing.T) {
+	plain := defended(t, solvers[0], 0).net
+	b := &onnx.Builder{G: onnx.NewGraph("rounded")}
+	x := b.Input("x", plain.Graph.Inputs[0].Shape)
+	x = b.Op("Div", b.Op("Round", b.Op("Mul", x, b.Float(8))), b.Float(8))
+	b.Output("y", b.Call(plain.Graph, x))
+	rounded := open(t, testPool(t, 2), encoded(t, b), NetworkOptions{})
+	image, _ := randomImage(5, plain.shape.Size())
+	at := slices.Clone(image)
+	for i, v := range at {
+		at[i] = float32(math.RoundToEven(float64(8*v)) / 8)
+	}
+	want := gradient(t, plain, at, attacks.Margin, 1, 0)
+	got := gradient(t, alongIn(t, rounded, attacks.Slopes), image, attacks.Margin, 1, 0)
+	own := gradient(t, rounded, image, attacks.Margin, 1, 0)
+	for i, g := range want.Gradient {
+		if math.Abs(float64(got.Gradient[i]-g)) > 1e-5 || own.Gradient[i] != 0 {
+			t.Fatalf("value %d: %v, not %v; its own %v", i, got.Gradient[i], g, own.Gradient[i])
+		}
+	}
+	if math.Abs(float64(got.Loss-want.Loss)) > 1e-5 {
+		t.Errorf("loss %v, not %v", got.Loss, want.Loss)
+	}
+}
