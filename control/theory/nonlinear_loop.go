@@ -45,7 +45,7 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
 	into.NonlinearLoop = l
-	var worst, tight, curved, flat, controls, slope float64
+	var worst, tight, curved, flat, controls, slope, sum float64
 	for net := range 3 * o.pick(4, 1) {
 		gain, bend := []float64{0, 0.05, 0.2}[net%3], []float64{0, 0.1, 0.3}[net%3]
 		n := randomNet(rng, d, r, depth, gain, bend)
@@ -69,7 +69,7 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 					epsilon := share * largest
 					z := scale(epsilon, dir.v)
 					run := n.run(z, c, o.factor("linearised system")*c)
-					controls = max(controls, run.controls)
+					controls, sum = max(controls, run.controls), max(sum, run.sum)
 					for t := 1; t <= depth; t++ {
 						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit,
 							T: t, Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
@@ -109,6 +109,10 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 		atMost("manifold and tangent control",
 			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/o.factor("control"), 1, 0).
 			within(13),
+		// The proof has 1 in place of 2: (a + b)² is at most 2(a² + b²), not a² + b².
+		atMost("squares of a sum",
+			"‖x̄_t − x_t‖² ≤ 2(e_t² + ‖θ_{t−1}(I − K_{t−1})⋯z‖²), twice the proof's: largest ratio",
+			sum/o.factor("square"), 2, 0).within(2),
 	}
 }
 
@@ -141,6 +145,7 @@ func (n *smoothNet) linearPart(t int, alpha float64, z []float64) float64 {
 type controlled struct {
 	errors   []float64 // ‖x̄_t − x_t‖
 	curved   []float64 // e_t
+	sum      float64   // largest ‖x̄_t − x_t‖² / (e_t² + the squared length of the linearised difference)
 	controls float64   // largest ‖u^M − u^P‖ / (4σ(1+2σ)‖x̄_t − x_t‖²) over the curved manifolds
 }
 
@@ -164,7 +169,9 @@ func (n *smoothNet) run(z []float64, c, linearC float64) controlled {
 		linear = n.linear.step(t, linear, linearC)
 		off := minus(x, n.states[t+1])
 		r.errors = append(r.errors, norm(off))
-		r.curved = append(r.curved, norm(minus(off, linear)))
+		e := norm(minus(off, linear))
+		r.curved = append(r.curved, e)
+		r.sum = max(r.sum, norm(off)*norm(off)/(e*e+norm(linear)*norm(linear)))
 	}
 	return r
 }

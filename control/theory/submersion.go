@@ -18,12 +18,21 @@ import (
 //	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
 //
 // with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and its Hessian is constant, so
-// that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
+// that σ, the bound on ‖f”‖*, is exact. r is 1 or 2. With a mix S it is S·f, whose Jacobian at x* is S·Bᵀ.
 type submersion struct {
 	base            []float64  // x*, on M
 	tangent, normal *mat.Dense // A [d, r], B [d, d−r]
 	forms           []*mat.Dense
 	sigma           float64
+	mix             *mat.Dense // S [d−r, d−r]; nil for the identity
+}
+
+// mixed returns S·v.
+func (f *submersion) mixed(v []float64) []float64 {
+	if f.mix == nil {
+		return v
+	}
+	return times(f.mix, v)
 }
 
 func newSubmersion(base []float64, tangent, normal *mat.Dense, forms []*mat.Dense) *submersion {
@@ -54,24 +63,32 @@ func (f *submersion) bent(s []float64) []float64 {
 
 // steepest returns σ = sup ‖(sᵀQ_i s)_i‖ over unit s, and the s that attains it.
 func (f *submersion) steepest() (sigma float64, s []float64) {
+	bend := func(s []float64) float64 { return norm(f.mixed(f.bent(s))) }
 	if r, _ := f.forms[0].Dims(); r == 1 {
-		return norm(f.bent([]float64{1})), []float64{1}
+		return bend([]float64{1}), []float64{1}
 	}
 	at := func(angle float64) []float64 { p := heading(angle); return p[:] }
 	const n = 90
 	best := 0.0
 	for i := range n { // the forms depend on 2·angle, so half a turn suffices
-		if angle := math.Pi * float64(i) / n; norm(f.bent(at(angle))) > norm(f.bent(at(best))) {
+		if angle := math.Pi * float64(i) / n; bend(at(angle)) > bend(at(best)) {
 			best = angle
 		}
 	}
-	best, least := minimise(func(angle float64) float64 { return -norm(f.bent(at(angle))) }, best-math.Pi/n,
+	best, least := minimise(func(angle float64) float64 { return -bend(at(angle)) }, best-math.Pi/n,
 		best+math.Pi/n, 60)
 	return -least, at(best)
 }
 
-// k returns the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
-func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
+// k returns the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*.
+func (f *submersion) k() float64 {
+	largest, smallest := 1.0, 1.0
+	if f.mix != nil {
+		values := singular(f.mix)
+		largest, smallest = values[0], values[len(values)-1]
+	}
+	return 4 * f.sigma / (smallest * smallest) * (largest + 2*f.sigma)
+}
 
 // local returns the coordinates (s, y) of x.
 func (f *submersion) local(x []float64) (s, y []float64) {
@@ -118,14 +135,21 @@ func (f *submersion) control(x []float64, c float64) []float64 {
 	start := slices.Concat(s0, y0)
 	at := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
 		s, y := at[:r], at[r:]
-		value := f.value(s, y)
+		value := f.mixed(f.value(s, y))
 		jacobian := mat.NewDense(n, r+n, nil)
 		hessian := mat.NewDense(r+n, r+n, nil)
 		block := hessian.Slice(0, r, 0, r).(*mat.Dense)
+		weights := value
+		if f.mix != nil {
+			weights = times(f.mix.T(), value)
+		}
 		for i, q := range f.forms {
 			copy(jacobian.RawRowView(i), scale(-1, times(q, s)))
 			jacobian.Set(i, r+i, 1)
-			add(block, -value[i], q)
+			add(block, -weights[i], q)
+		}
+		if f.mix != nil {
+			jacobian = product(f.mix, jacobian)
 		}
 		hessian.Add(hessian, product(jacobian.T(), jacobian))
 		hessian.Add(hessian, scaled(r+n, c))
@@ -134,10 +158,21 @@ func (f *submersion) control(x []float64, c float64) []float64 {
 	return minus(f.global(at[:r], at[r:]), x)
 }
 
-// linearControl returns u^P(x) = −BBᵀ(x − x*)/(1 + c), the control for the tangent space at x*.
+// linearControl returns u^P(x) = −(f'ᵀf' + cI)⁻¹f'ᵀf'(x − x*), the control for the tangent space at x*. With an
+// orthonormal f' it is −BBᵀ(x − x*)/(1 + c).
 func (f *submersion) linearControl(x []float64, c float64) []float64 {
 	_, y := f.local(x)
-	return times(f.normal, scale(-1/(1+c), y))
+	if f.mix == nil {
+		return times(f.normal, scale(-1/(1+c), y))
+	}
+	square := product(f.mix.T(), f.mix)
+	regular := mat.DenseCopyOf(square)
+	add(regular, 1, scaled(len(y), c))
+	var u mat.VecDense
+	if err := u.SolveVec(regular, mat.NewVecDense(len(y), times(square, y))); err != nil {
+		return scale(math.NaN(), x)
+	}
+	return times(f.normal, scale(-1, u.RawVector().Data))
 }
 
 // project returns E(x), the manifold's point nearest to x, by Newton's method on the squared distance as a function

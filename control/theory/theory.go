@@ -37,6 +37,8 @@ type Result struct {
 	LinearLoop     *LinearLoop      `json:"theorem_1"`
 	NonlinearLoop  *NonlinearLoop   `json:"theorem_2"`
 	Curvature      *ManifoldBending `json:"curvature"`
+	GlobalControl  *GlobalControl   `json:"global_control"`
+	AnySubmersion  *AnySubmersion   `json:"any_submersion"`
 }
 
 // Passed reports whether every check passed.
@@ -78,6 +80,8 @@ var experiments = []experiment{
 	{"theorem 1", linearLoop},
 	{"theorem 2", nonlinearLoop},
 	{"manifold curvature", bending},
+	{"controls of the whole", globalControl}, // the last, as an experiment's draws depend on its place
+	{"any submersion", anySubmersion},
 }
 
 func (o Options) pick(full, quick int) int {

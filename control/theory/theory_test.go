@@ -68,10 +68,17 @@ closed form 0.95 | proposition 1 | closed form
 alpha 0.9 | theorem 1 | feedback gain, product form, orthogonal layers, error bound
 linear bound 0.9 | theorem 1 | error bound, orthogonal layers
 linear bound 1.1 | theorem 1 | tight at t = 1
+recursion 0.9 | controls of the whole | recursion
+greedy objective 0.5 | controls of the whole | no worse than greedy
+gain of the whole 0.5 | controls of the whole | lower for c ≠ 0
+small c 0.9 | controls of the whole | greedy for c → 0
 nonlinear bound 0.9 | theorem 2 | error bound, tight in the flat case
 linearisation 0.001 | theorem 2 | linearisation error
 linearisation 3 | theorem 2 | linearisation error
 order 0.75 | theorem 2 | order
+square 0.5 | theorem 2 | squares of a sum
+general constant 0.05 | any submersion | error constant
+mixture 1e-9 | any submersion | orthogonal mixtures
 linearised system 0.9 | theorem 2 | no linearisation error, order
 control 0.01 | theorem 2, manifold curvature | manifold and tangent control, error constant
 control 2 | theorem 2, manifold curvature | manifold and tangent control, error constant

@@ -97,7 +97,7 @@ groups:
 		t.Errorf("suites %+v, theory %+v, %d studies", f.Suites, f.Theory, len(f.Solver))
 	}
 	page := strings.ToLower(read(t, filepath.Join(out, "report.html")))
-	must.Have(t, page, `<section id="theory">`, "all 35 checks pass", "proposition 1", "solver: robust · unrolled")
+	must.Have(t, page, `<section id="theory">`, "all 42 checks pass", "proposition 1", "solver: robust · unrolled")
 	done(t, "report", out, "--out", again)
 	for _, name := range []string{
 		"report.html", "theory.html", "theory.json", "theory-theorem-1.png", "solver-studied.png", "solver-studied.svg",

@@ -48,7 +48,7 @@ func TestTheory(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "theory")
 	code, stdout, stderr := call("theory", "--quick", "--seed", "3", "--out", out, "--log-format", "json")
-	if code != exitOK || strings.Count(stderr, "\n") != 6 {
+	if code != exitOK || strings.Count(stderr, "\n") != 8 {
 		t.Fatalf("exit %d, progress:\n%s", code, stderr)
 	}
 	for _, r := range decoded(t, stderr) {
