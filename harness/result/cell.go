@@ -38,6 +38,8 @@ type Cell struct {
 	GradientFailures int `json:"gradient_failures,omitempty"`
 	// Planted is the test of the cell's own attack by planted perturbations. Absent if none were planted.
 	Planted *Planted `json:"planted,omitempty"`
+	// Masking are the ids of the cell's warnings that are signs of a hidden gradient ([Signs]). Absent if there are none.
+	Masking []string `json:"masking,omitempty"`
 	// Area is the area under the curve of accuracy against epsilon, up to the largest epsilon of an attack that
 	// minimises the norm: the mean smallest norm, in units of epsilon.
 	Area     *float64  `json:"area,omitempty"`
@@ -81,6 +83,15 @@ type Planted struct {
 
 // Missed reports whether the attack misses more than one in twenty, and not one alone.
 func (p *Planted) Missed() bool { return p != nil && p.N-p.Found > 1 && 20*p.Found < 19*p.N }
+
+// Warn adds a warning.
+func (c *Cell) Warn(all ...Warning) {
+	for _, w := range all {
+		if c.Warnings = append(c.Warnings, w); c.Attack != cell.None && slices.Contains(Signs, w.ID) {
+			c.Masking = lists.Once(c.Masking, w.ID)
+		}
+	}
+}
 
 // Missed reports whether the cell's attack misses planted perturbations, and images stand that it may have missed.
 func (c *Cell) Missed() bool { return c.Correct > 0 && c.Planted.Missed() }

@@ -35,6 +35,12 @@ func (k WarningKind) New(format string, args ...any) Warning {
 	return Warning{ID: k.ID, Message: fmt.Sprintf(format, args...)}
 }
 
+// Signs are the ids of the warnings that are signs that something hides the gradient from attacks, so that the network
+// may look more robust than it is (Athalye et al. 2018).
+var Signs = lists.Map([]WarningKind{WarnZeroGradient, WarnNotFiniteGradient, WarnUnstableLoss, WarnSquareWins,
+	WarnStandsAtEpsilonOne, WarnOptimisationLoop, WarnMaskedByControl, WarnPlantedMissed},
+	func(k WarningKind) string { return k.ID })
+
 // Effect is the sentence of an id's kind about the number; "" for an id that this version does not know.
 func Effect(id string) string {
 	for _, k := range WarningKinds {

@@ -54,6 +54,8 @@ suites:
 		case c.Attack == "quick" && (p.Found < p.N-1 || missed),
 			c.Attack == "fgsm" && c.Defense == "none" && (p.Found > p.N/2 || !missed):
 			t.Errorf("%s: planted %+v, warned %v", c.Name(), *p, missed)
+		case missed != slices.Contains(c.Masking, result.WarnPlantedMissed.ID):
+			t.Errorf("%s: masking %q", c.Name(), c.Masking)
 		}
 	}
 

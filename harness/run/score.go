@@ -232,18 +232,18 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	}
 	v, cell := got.verdicts, s.cell()
 	cell.Seconds = got.seconds
-	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
-	cell.Warnings = append(cell.Warnings, probed...)
+	cell.Warn(warnings(s, v)...)
+	cell.Warn(probed...)
 	if s.ofClean() && s.who.Control == nil {
 		left := c.record.Datasets[s.Suite.Dataset].LeftOut
-		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, left)...)
+		cell.Warn(leftOut(s.Suite.Dataset, left)...)
 	}
 	for _, f := range findings {
 		if f.Smoothed != nil {
 			cell.Smoothed = append(cell.Smoothed, *f.Smoothed)
 		}
 		if f.Broken != "" {
-			cell.Warnings = append(cell.Warnings, result.WarnCertifiedBroken.New("%s", f.Broken))
+			cell.Warn(result.WarnCertifiedBroken.New("%s", f.Broken))
 		}
 		if f.Impossible {
 			c.unproven(cell, s.who, f.Broken)
@@ -560,7 +560,7 @@ func maskedByControl(cells []result.Cell, p *progress.Progress) {
 				if w.Suite != c.Suite {
 					elsewhere = " (suite " + w.Suite + ")"
 				}
-				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
+				c.Warn(result.WarnMaskedByControl.New(
 					"%.1f %%, but through the control %.1f %%%s", 100*c.Accuracy, 100*w.Accuracy, elsewhere))
 				w := c.Warnings[len(c.Warnings)-1]
 				p.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
