@@ -38,7 +38,8 @@ type Cell struct {
 	GradientFailures int `json:"gradient_failures,omitempty"`
 	// Planted is the test of the cell's own attack by planted perturbations. Absent if none were planted.
 	Planted *Planted `json:"planted,omitempty"`
-	// Masking are the ids of the cell's warnings that are signs of a hidden gradient ([Signs]). Absent if there are none.
+	// Masking are the ids of the cell's warnings that are signs of a hidden gradient ([Signs]). Absent if there are
+	// none.
 	Masking []string `json:"masking,omitempty"`
 	// Area is the area under the curve of accuracy against epsilon, up to the largest epsilon of an attack that
 	// minimises the norm: the mean smallest norm, in units of epsilon.
