@@ -121,6 +121,16 @@ func TestAdaptive(t *testing.T) {
 			t.Errorf("%v: %v", n, p)
 		}
 	}
+	rows := must.Get(Setup{Kind: "autoattack", Version: "adaptive", Norm: L2}.Make(0.1, 10))(t)
+	rows = rows.On(Shape{C: 1, H: 1, W: 9})
+	if len(rows.Gradients) != len(rows.Components) || rows.Always != 8 || len(rows.Components) != 13 {
+		t.Errorf("rows of features: %d components, %q, %d always", len(rows.Components), rows.Gradients, rows.Always)
+	}
+	for k, c := range rows.Components {
+		if gradient, _ := rows.Needs(k); gradient != "" && !strings.HasSuffix(c.Name(), "-"+gradient) {
+			t.Errorf("rows of features: %s follows %q", c.Name(), gradient)
+		}
+	}
 	if gradient, signs := (Recipe{}).Needs(0); gradient != "" || signs {
 		t.Error("a single attack needs something")
 	}

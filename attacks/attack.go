@@ -13,7 +13,6 @@ import (
 	"math"
 	"strings"
 
-	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -220,11 +219,23 @@ type Recipe struct {
 // On returns the recipe for images of a shape. Rows of features have no windows of 5 pixels a side, with which Square
 // starts in ℓ2 and ℓ1: a recipe of several attacks leaves it out.
 func (r Recipe) On(s Shape) Recipe {
-	kept := lists.Only(r.Components, func(a Attack) bool { return a.Name() != "square" })
+	var kept []Attack
+	var gradients []string
+	always := 0
+	for k, a := range r.Components {
+		if a.Name() == "square" {
+			continue
+		}
+		gradient, signs := r.Needs(k)
+		kept, gradients = append(kept, a), append(gradients, gradient)
+		if !signs {
+			always = len(kept)
+		}
+	}
 	if !s.Row() || r.Norm == Linf || len(kept) == 0 || len(kept) == len(r.Components) {
 		return r
 	}
-	if r.Components = kept; r.Fallback == "" {
+	if r.Components, r.Gradients, r.Always = kept, gradients, always; r.Fallback == "" {
 		r.Name = strings.Replace(r.Name, "/", "-few/", 1)
 	} else {
 		r.Fallback += "; "

@@ -3,7 +3,9 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/models/grad"
@@ -26,20 +28,40 @@ type Planted struct {
 	features, values int     // sizes of the last layer's input and output
 	forward          *ort.Program
 	of               *Defended // nil if undefended
+
+	others sync.Mutex
+	along  map[string]*Planted // other gradients of the same readouts
+	owned  *Defended           // closed with it; nil for none
 }
 
 // Planted compiles the network with readouts. Errors say why it has no last linear layer.
 func (n *Network) Planted() (_ *Planted, err error) {
-	if n.Opaque() || n.votes > 0 {
-		return nil, errors.New("no readouts can be planted in a network that is a function or draws random numbers")
+	if err := plantable(n); err != nil {
+		return nil, err
 	}
-	p := &Planted{}
+	p := &Planted{along: map[string]*Planted{}}
 	return p, p.plant(n, n.Graph, n.Graph)
+}
+
+// plantable returns an error for networks in which a readout would say nothing of the network itself.
+func plantable(n *Network) error {
+	switch {
+	case n.Opaque() || n.votes > 0:
+		return errors.New("no readouts can be planted in a network that is a function or draws random numbers")
+	case n.Labels:
+		return errors.New("no readouts can be planted in a network that gives classes alone")
+	case n.unrounded != nil: // its attacks also follow the gradient without rounding
+		return errors.New("no readouts can be planted in a file that rounds in its own kernels")
+	}
+	return nil
 }
 
 // Planted compiles the controlled network with readouts. Close it before d.
 func (d *Defended) Planted() (_ *Planted, err error) {
-	p, whole := &Planted{of: d}, d.given
+	if err := plantable(d.c.net); err != nil {
+		return nil, err
+	}
+	p, whole := &Planted{of: d, along: map[string]*Planted{}}, d.given
 	if d.c.Solver.Iterates() { // its controls are inputs of the pass from the image to the logits
 		if whole, err = d.c.compose("/planted", 0, entering); err != nil {
 			return nil, err
@@ -59,7 +81,9 @@ func (p *Planted) plant(n *Network, whole, part *onnx.Graph, detours ...grad.Det
 	if err != nil {
 		return err
 	}
-	p.features, p.values = l.features, l.values
+	if p.features, p.values = l.features, l.values; p.values != n.classes && (p.values != 1 || n.classes != 2) {
+		return fmt.Errorf("its last linear layer has %d values, for %d classes", p.values, n.classes)
+	}
 	forward.Outputs = append(forward.Outputs[:1], forward.Outputs[len(forward.Outputs)-2:]...)
 	if forward, err = n.rewrite(forward); err != nil {
 		return err
@@ -180,6 +204,9 @@ func vector(s onnx.Shape) bool {
 	return len(s) > 1 && s[0] == onnx.Batch && s[1] > 0 && s[1:].Items() == s[1]
 }
 
+// Width returns the number of features.
+func (p *Planted) Width() int { return p.features }
+
 // Blank returns a readout of zeros.
 func (p *Planted) Blank() Readout {
 	return Readout{make([]float32, p.features), make([]float32, p.values), make([]float32, p.values)}
@@ -228,6 +255,12 @@ func (p *Planted) Close() {
 			l.close()
 		}
 	}
+	for _, other := range p.along {
+		other.Close()
+	}
+	if p.owned != nil {
+		p.owned.Close()
+	}
 	if p.forward != nil {
 		p.forward.Close()
 	}
@@ -246,12 +279,50 @@ func (o *reading) Logits(ctx context.Context, x, out []float32) error {
 	return err
 }
 
-// Along implements [attacks.Other] for slopes.
+// Along implements [attacks.Other], as the classifier itself does.
 func (o *reading) Along(gradient string) (attacks.Oracle, error) {
-	if gradient != attacks.Slopes {
-		return nil, nil
+	if gradient == attacks.Slopes {
+		return o.Sloping(o.r), nil
 	}
-	return o.Sloping(o.r), nil
+	p, err := o.other(gradient)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return &following{o, p.With(o.r).(*reading), true}, nil
+}
+
+// other returns the classifier with readouts whose gradient is detached from the control, or that of the bare network;
+// nil if there is none. It is compiled on first use.
+func (p *Planted) other(gradient string) (other *Planted, err error) {
+	p.others.Lock()
+	defer p.others.Unlock()
+	if p.of == nil || p.along[gradient] != nil {
+		return p.along[gradient], nil
+	}
+	switch {
+	case gradient == attacks.Bare:
+		other, err = p.net.Planted()
+	case gradient == attacks.Detached && p.of.knows != Detached:
+		d, err := p.of.c.WhiteBox(Detached)
+		if err != nil {
+			return nil, err
+		}
+		if other, err = d.Planted(); err != nil {
+			d.Close()
+			return nil, err
+		}
+		other.owned = d
+	}
+	if other != nil && err == nil {
+		p.along[gradient] = other
+	}
+	return other, err
+}
+
+// gradient implements what [following] needs.
+func (o *reading) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation, _ ...[]float32) error {
+	return o.Gradient(ctx, x, loss, label, target, e)
 }
 
 // Gradient implements [attacks.Oracle].

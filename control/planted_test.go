@@ -106,6 +106,10 @@ func TestPlanted(t *testing.T) {
 			y := b.Op("Gemm", x, draw(b, 8, 5))
 			return b.Op("Add", y, b.Sum(x, []int64{1}))
 		},
+		"narrow": func(b *onnx.Builder, x string) string {
+			y := b.Op("Gemm", x, draw(b, 8, 2))
+			return b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, y, y, b.Sum(y, []int64{1}))
+		},
 		"none": func(b *onnx.Builder, x string) string { return b.Op("Tanh", x) },
 	} {
 		b := &onnx.Builder{G: onnx.NewGraph(name)}
@@ -116,6 +120,9 @@ func TestPlanted(t *testing.T) {
 		case "bypassed", "none":
 			_, err := n.Planted()
 			must.Refuse(t, err, "no last linear layer")
+		case "narrow":
+			_, err := n.Planted()
+			must.Refuse(t, err, "its last linear layer has 2 values, for 5 classes")
 		case "scaled":
 			p, z := plantedIn(t, n), make([]float32, 5)
 			r := p.Blank()

@@ -204,7 +204,9 @@ func (o *Counted) Along(gradient string) (attacks.Oracle, error) {
 		return nil, err
 	}
 	other := *o.Oracle
-	other.Oracle = by
+	if other.Oracle = by; gradient == attacks.Bare { // the answer is the control's
+		other.Cost.Forward, other.Cost.Backward = 1+other.Cost.Logits, 1
+	}
 	return o.Child(&other), nil
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
 )
 
@@ -47,9 +48,11 @@ func Chosen(seed uint64, image int, spent int64) bool {
 // Options say how to plant. The zero value has the defaults.
 type Options struct {
 	Seed    uint64
-	Samples int     // random points of the ball that a readout is fitted on; 0: 999
+	Samples int     // random points of the ball that a readout is fitted on; 0: samples
 	Level   float64 // where the threshold lies between them (0) and the planted point (1), below 1; 0: 0.8
 }
+
+const samples = 999
 
 // Outcome counts images.
 type Outcome struct {
@@ -75,7 +78,7 @@ func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(int(min(max(mostMemory/Memory(p), 1), atOnce)))
 	for _, im := range images {
 		group.Go(func() error {
 			found, err := Image(ctx, p, recipe, im, o)
@@ -88,18 +91,70 @@ func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images
 	return all, group.Wait()
 }
 
+// Planter plants in one classifier. Where that fails, outcomes say why: an attack has its verdicts all the same.
+type Planter struct {
+	*control.Planted // nil if nothing can be planted
+	unable           error
+}
+
+// Open compiles a classifier with readouts by plant. Close the planter before the classifier.
+func Open(plant func() (*control.Planted, error)) *Planter {
+	p, err := plant()
+	if err != nil {
+		return &Planter{nil, err}
+	}
+	return &Planter{p, p.Prepare(attacks.LogitDifference)}
+}
+
+// Memory returns how much memory planting takes for an image, in bytes.
+func (p *Planter) Memory() int64 {
+	if p.Planted == nil {
+		return 0
+	}
+	return Memory(p.Planted)
+}
+
+// Image is [Image], with an error as the reason why nothing could be planted.
+func (p *Planter) Image(ctx context.Context, recipe attacks.Recipe, im attacks.Image, o Options) (one Outcome) {
+	err := p.unable
+	if err == nil {
+		one, err = Image(ctx, p.Planted, recipe, im, o)
+	}
+	if err != nil {
+		one = Outcome{Planted: result.Planted{Why: err.Error()}}
+	}
+	return one
+}
+
+// Close frees the programs.
+func (p *Planter) Close() {
+	if p.Planted != nil {
+		p.Planted.Close()
+	}
+}
+
+// Choose lists the images to plant in, of n with these ids and passes that an attack spent on them: see [Chosen].
+func Choose(seed uint64, n int, id func(i int) int, spent func(i int) int64) (some []int) {
+	for i := 0; i < n && len(some) < Most; i++ {
+		if Chosen(seed, id(i), spent(i)) {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
 // signed is how many images are asked for signs that something hides the gradient.
 const signed = 16
 
-// Signs reports whether a recipe misses planted perturbations, in the first of n images, or none can be planted so that
-// nobody knows.
+// Signs reports whether a recipe misses planted perturbations, in the first of n images, or too few can be planted so
+// that nobody knows.
 func Signs(ctx context.Context, plant func() (*control.Planted, error), recipe attacks.Recipe, n int,
 	read func(i int) (attacks.Image, error), seed uint64) (bool, error) {
-	p, unable := plant()
-	if unable != nil {
+	p := Open(plant)
+	defer p.Close()
+	if p.unable != nil {
 		return true, ctx.Err()
 	}
-	defer p.Close()
 	images := make([]attacks.Image, min(signed, n))
 	for i := range images {
 		var err error
@@ -107,17 +162,35 @@ func Signs(ctx context.Context, plant func() (*control.Planted, error), recipe a
 			return false, err
 		}
 	}
-	found, err := Test(ctx, p, recipe, images, Options{Seed: seed})
-	return found.Missed() || 4*found.N < len(images), err
+	found, err := Test(ctx, p.Planted, recipe, images, Options{Seed: seed})
+	return err != nil || found.Missed() || 4*found.N < len(images), ctx.Err()
 }
 
-// Fits reports whether points can be planted for a recipe.
-func Fits(r attacks.Recipe) bool { return r.Components != nil && !r.Free && r.Norm != attacks.L0 }
+// Fits reports whether points can be planted for a recipe. Attacks that see classes alone miss most of them, which says
+// nothing new.
+func Fits(r attacks.Recipe) bool {
+	return r.Components != nil && !r.Free && !r.Labels && r.Norm != attacks.L0
+}
+
+// mostMemory bounds the memory that planting takes, in bytes.
+const mostMemory = 1 << 30
+
+// Memory returns how much memory planting takes for an image, in bytes: features of random points, and their products.
+func Memory(p *control.Planted) int64 {
+	const n = samples + 1
+	return 8 * n * (2*int64(p.Width()) + 2*n)
+}
 
 // Image is [Test] for one image and a recipe that [Fits].
 func Image(ctx context.Context, p *control.Planted, recipe attacks.Recipe, im attacks.Image, o Options) (Outcome,
 	error) {
-	o.Samples, o.Level = cmp.Or(o.Samples, 999), cmp.Or(o.Level, 0.8)
+	o.Samples, o.Level = cmp.Or(o.Samples, samples), cmp.Or(o.Level, 0.8)
+	if need := Memory(p); need > mostMemory {
+		return Outcome{}, fmt.Errorf("the last linear layer's %d inputs are too many", p.Width())
+	}
+	if _, ok := recipe.Aim.Class(im, p.Classes()); recipe.Aim.Targeted() && !ok {
+		return Outcome{}, ctx.Err()
+	}
 	return (&image{Planted: p, recipe: recipe, Image: im, o: o}).test(ctx)
 }
 
@@ -148,7 +221,7 @@ func (t *image) test(ctx context.Context) (found Outcome, err error) {
 		}
 		spent += res.Forward + res.Backward
 		at := res.Adversarial
-		if at == nil || t.recipe.Norm.Distance(at, t.Pixels) > t.recipe.Epsilon*(1+1e-6) {
+		if at == nil || t.recipe.Norm.Distance(at, t.Pixels) > t.recipe.Epsilon*(1+plan.NormTolerance) {
 			continue
 		}
 		if right, err := t.right(ctx, p, at); err != nil {
@@ -236,10 +309,7 @@ func (t *image) plant(ctx context.Context) (*plant, error) {
 func (t *image) read(p *plant, clean []float64, values []float32) control.Readout {
 	margin, other := math.Abs(float64(values[0])), 0
 	if len(values) > 1 {
-		margin = math.Abs(attacks.LogitMargin(values, t.Label))
-		if other = t.rng("class", 0).IntN(len(values) - 1); other >= t.Label {
-			other++
-		}
+		margin, other = math.Abs(attacks.LogitMargin(values, t.Label)), t.other()
 	}
 	scale, r := margin/(p.threshold-p.score(clean)), t.Blank()
 	constant := scale * p.threshold
@@ -252,6 +322,18 @@ func (t *image) read(p *plant, clean []float64, values []float32) control.Readou
 	}
 	t.set(r, 1, constant, other)
 	return r
+}
+
+// other returns the class of the planted point: the attack's target, or any other than the label.
+func (t *image) other() int {
+	if class, ok := t.recipe.Aim.Class(t.Image, t.Classes()); ok {
+		return class
+	}
+	other := t.rng("class", 0).IntN(t.Classes() - 1)
+	if other >= t.Label {
+		other++
+	}
+	return other
 }
 
 // set makes a readout's margin, times a factor and plus a constant, the label's lead over another class. A network of

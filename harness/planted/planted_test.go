@@ -79,6 +79,12 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 	if step.N < 7 || step.Found > step.N/2 {
 		t.Errorf("one step: %+v", step)
 	}
+	for name, s := range map[string]attacks.Setup{"on levels": {Pixels: "8bit"}, "towards": {Target: "next"}} {
+		s.Kind, s.Version, s.Norm = "autoattack", "quick", attacks.Linf
+		if found := planting(t, 1, 0, s, 4.0/255); found.N < 7 || found.Found < found.N-1 {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
 	strong := attacks.Setup{Kind: "apgd-ce", Norm: attacks.Linf}
 	behind := planting(t, 1, 7, strong, 8.0/255)
 	if behind.N < 7 || behind.Found > 0 {

@@ -287,10 +287,10 @@ var (
 		"It is not to be trusted: the attack misses what is known to be there.",
 		"In some of the images a perturbation was planted: for these, a readout of the network's own features takes "+
 			"the place of its last layer, such that one known point of the ball is misclassified and random points "+
-			"are not (Zimmermann et al. 2022). The cell's own attack, with its own parameters, found fewer than 19 "+
-			"of 20 of them. AutoAttack finds all or nearly all in networks whose gradients lead somewhere; one step "+
-			"of FGSM, or twenty of PGD at 8/255, find few. A run plants so many that it takes a tenth more passes, "+
-			"at most 64.",
+			"are not (Zimmermann et al. 2022). The cell's own attack, with its own parameters, missed two at least, "+
+			"and more than one in 20. AutoAttack finds all or nearly all in networks whose gradients lead somewhere; "+
+			"one step of FGSM, or twenty of PGD at 8/255, find few. A run plants so many that it takes about a tenth "+
+			"more passes, and more if the attack misses them, at most 64.",
 		"Take a stronger attack (AutoAttack). If that misses them too, the network hides its gradients: see the "+
 			"cell's other warnings.")
 	WarnQuick = warning("quick",

@@ -49,9 +49,9 @@ type crafting struct {
 	standing int  // number of images that are still right
 	freed    bool // nobody needs the images any more
 	tally    *folder.Tally
-	proven   map[int]bool // the images that bounds were asked about, and whether they are proven
-	signs    *bool        // whether something hides the gradient; nil until that is asked
-	spent    []int64      // passes that the components made for each image, a gradient counting as two
+	proven   map[int]bool     // the images that bounds were asked about, and whether they are proven
+	applied  []attacks.Attack // the components that had something to do
+	spent    []int64          // passes that the components made for each image, a gradient counting as two
 }
 
 // craft runs a recipe's components in order. Each attacks the images that the oracle's classifier still gets right,
@@ -85,6 +85,7 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 		} else if !needed {
 			continue
 		}
+		w.applied = append(w.applied, component)
 		if err := w.apply(k, component); err != nil {
 			return nil, err
 		}
@@ -366,7 +367,8 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 	}
 	out := *c
 	out.within, out.each, out.steps = to, slices.Clone(c.each), slices.Clone(c.steps)
-	out.planted = nil // in the largest ball
+	out.planted = nil // it is of the largest ball
+	out.warnings = lists.Only(c.warnings, func(w result.Warning) bool { return w.ID != result.WarnPlantedMissed.ID })
 	for i := range out.each {
 		if a := &out.each[i]; a.Image != nil && a.Nearest > to.Epsilon {
 			a.Image, a.First, a.Queries, a.Robust = nil, -1, -1, true
@@ -429,7 +431,7 @@ func (w *crafting) again() error {
 			return err
 		}
 		exact, id := &open.Counted{Oracle: on}, w.id("again in float32")
-		of := w.work(todo, exact, w.recipe.Components)
+		of := w.work(todo, exact, w.applied)
 		err = w.progress.Component(id, of, func(image func(standing, passes int)) error {
 			return work.Do(w.ctx, todo, w.job.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
@@ -471,7 +473,7 @@ func Sampled(standing int) int {
 // standsExactly attacks an image in the judge's arithmetic. If a success is refuted, it attacks again at full
 // strength.
 func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im attacks.Image) (bool, error) {
-	for _, component := range w.recipe.Components {
+	for _, component := range w.applied {
 		for _, verdictOnly := range []bool{true, false} {
 			how := attacks.Options{Seed: w.seed, VerdictOnly: verdictOnly}
 			res, broken, err := w.try(ctx, component, exact, im, how)

@@ -243,19 +243,25 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 // needs, in the first images of the whole set, so that shards come to the same.
 func (w *crafting) needed(k int) (bool, error) {
 	gradient, signs := w.recipe.Needs(k)
-	if gradient != "" && gradient != attacks.Nearby {
-		if by, err := attacks.Along(w.on.Oracle, gradient); by == nil || err != nil {
+	if signs {
+		if hidden, err := w.hidden(); !hidden || err != nil {
 			return false, err
 		}
 	}
-	if !signs || w.signs != nil {
-		return !signs || *w.signs, nil
+	if gradient == "" || gradient == attacks.Nearby {
+		return true, nil
 	}
-	hidden, err := folder.Once(w.journal, w.key.As("signs"), func() (bool, error) {
+	return folder.Once(w.journal, w.key.As(folder.Along+" "+gradient), func() (bool, error) {
+		by, err := attacks.Along(w.on.Oracle, gradient)
+		return by != nil, err
+	})
+}
+
+// hidden reports whether there are signs that something hides the gradient.
+func (w *crafting) hidden() (bool, error) {
+	return folder.Once(w.journal, w.key.As(folder.Signs), func() (bool, error) {
 		return planted.Signs(w.ctx, w.on.Plant, w.recipe.Plain(), w.set.Len(), w.set.Read, w.seed)
 	})
-	w.signs = &hidden
-	return hidden, err
 }
 
 // plant plants perturbations in some of the images that were attacked, for the attack to find.
@@ -263,32 +269,33 @@ func (w *crafting) plant() error {
 	if w.seed != w.plan.Config.Seed {
 		return nil
 	}
-	var asked []int
-	for i, spent := range w.spent {
-		if len(asked) < planted.Most && planted.Chosen(w.seed, w.set.ID(i), spent) {
-			asked = append(asked, i)
+	asked := planted.Choose(w.seed, len(w.spent), w.set.ID, func(i int) int64 {
+		if w.proven[i] { // which are depends on the time
+			return 0
 		}
+		return w.spent[i]
+	})
+	if len(asked) == 0 {
+		return nil
 	}
 	recipe := w.recipe
-	if w.signs == nil || !*w.signs {
-		recipe = recipe.Plain()
+	if plain := recipe.Plain(); len(plain.Components) < len(recipe.Components) {
+		if hidden, err := w.hidden(); err != nil {
+			return err
+		} else if !hidden {
+			recipe = plain
+		}
 	}
 	work, todo, err := folder.Recall[planted.Outcome](w.journal, w.key.As("planted"), w.set, asked, nil)
 	if err == nil && len(todo) > 0 {
-		p, unable := w.on.Plant()
-		if unable == nil {
-			defer p.Close()
-		}
-		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
-			func(ctx context.Context, im attacks.Image, _ int) (one planted.Outcome, err error) {
-				if unable != nil {
-					one.Why = unable.Error()
-					return one, ctx.Err()
-				}
-				return planted.Image(ctx, p, recipe, im, planted.Options{Seed: w.seed})
+		p := planted.Open(w.on.Plant)
+		defer p.Close()
+		err = work.Do(w.ctx, todo, w.job.Over(w.on.State+p.Memory()),
+			func(ctx context.Context, im attacks.Image, _ int) (planted.Outcome, error) {
+				return p.Image(ctx, recipe, im, planted.Options{Seed: w.seed}), ctx.Err()
 			})
 	}
-	if err != nil || len(asked) == 0 {
+	if err != nil {
 		return err
 	}
 	var all planted.Outcome

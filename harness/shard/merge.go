@@ -310,7 +310,7 @@ func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint
 				known[key] = []uint32{sum}
 				return to.Append(json.RawMessage(text))
 			}
-			fact := k.Of == folder.Classifier || k.Of == folder.Cost // every shard has it
+			fact := slices.ContainsFunc(folder.Facts, func(of string) bool { return strings.HasPrefix(k.Of, of) })
 			if fact && known[key][0] != sum {
 				return errors.New("other shards have something else: run the shard again with --force")
 			}

@@ -35,7 +35,7 @@ label of yours.`,
 			"  selfheal report part1 part2 part3 --out results    # the folders of three shards\n" +
 			"  selfheal report results --latex accuracy --caption 'Ours.' --label tab:ours > ours.tex\n" +
 			"  selfheal report --published --out paper\n" +
-			"  selfheal report docs/paper/rn-18/* --published --out paper    # with what was run",
+			"  selfheal report docs/paper/rn-18/{standard,robust} --published --out paper",
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case !published && len(args) == 0:

@@ -41,7 +41,7 @@ func TestImportRules(t *testing.T) {
 		"harness/dataset": "result", "harness/config": "cell dataset result result/published",
 		"harness/gate": "cell config result stats", "harness/plan": "cell config dataset result",
 		"harness/progress": "cell config result", "harness/folder": "cell config plan result",
-		"harness/planted": "config open result",
+		"harness/planted": "config open plan result",
 		"harness/open":    "cell harness config dataset folder plan progress result stats",
 		"harness/certify": "cell folder judge open plan progress result stats",
 		"harness/judge":   "cell config open plan stats",

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func (p *Pair) take(table string, s *Suite) {
 
 // rank is higher for what was run with the paper's architecture, and then for more images.
 func (p *Pair) rank() int {
-	if cmp.Or(p.Ours[0], p.Ours[1]) == nil || p.Ours[1] == nil {
+	if p.Ours[0] == nil || p.Ours[1] == nil {
 		return -1
 	}
 	return p.Ours[1].N + map[bool]int{true: 1 << 30}[p.Other == ""]
