@@ -39,6 +39,9 @@ func (r Recipe) Plain() Recipe {
 	return r
 }
 
+// Special reports whether not every oracle has a gradient.
+func Special(gradient string) bool { return gradient != "" && gradient != Nearby }
+
 // Along returns the oracle that follows another gradient of o, or nil if o has none of that name.
 func Along(o Oracle, gradient string) (Oracle, error) {
 	if other, ok := o.(Other); ok {

@@ -69,6 +69,14 @@ func (all *Outcome) Add(one Outcome) {
 	all.Why = cmp.Or(all.Why, one.Why)
 }
 
+// Sum adds the outcomes of some images.
+func Sum(images []int, of map[int]Outcome) (all Outcome) {
+	for _, i := range images {
+		all.Add(of[i])
+	}
+	return all
+}
+
 // Test plants a point for each image, which the network classifies correctly, and attacks it by a recipe's components,
 // one after the other until one succeeds. The outcome depends on neither batch nor workers.
 func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images []attacks.Image,

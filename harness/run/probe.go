@@ -248,7 +248,7 @@ func (w *crafting) needed(k int) (bool, error) {
 			return false, err
 		}
 	}
-	if gradient == "" || gradient == attacks.Nearby {
+	if !attacks.Special(gradient) { // every oracle has it
 		return true, nil
 	}
 	return folder.Once(w.journal, w.key.As(folder.Along+" "+gradient), func() (bool, error) {
@@ -295,16 +295,10 @@ func (w *crafting) plant() error {
 				return p.Image(ctx, recipe, im, planted.Options{Seed: w.seed}), ctx.Err()
 			})
 	}
-	if err != nil {
-		return err
-	}
-	var all planted.Outcome
-	for _, i := range asked {
-		all.Add(work.Values[i])
-	}
+	all := planted.Sum(asked, work.Values)
 	if w.planted = &all.Planted; all.Missed() && w.standing > 0 {
 		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
 			"perturbations, as many random points %d", all.Found, all.N, all.Random))
 	}
-	return nil
+	return err
 }
