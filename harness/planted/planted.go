@@ -99,7 +99,7 @@ func Test(ctx context.Context, p *control.Planted, recipe attacks.Recipe, images
 	return all, group.Wait()
 }
 
-// Planter plants in one classifier. Where that fails, outcomes say why: an attack has its verdicts all the same.
+// Planter plants in one classifier. If that fails, outcomes say why: an attack has its verdicts all the same.
 type Planter struct {
 	*control.Planted // nil if nothing can be planted
 	unable           error
