@@ -76,7 +76,7 @@ groups: {both: {suites: [all, alone]}}
 		{"attack model.onnx --norm @", []string{"linf", "l2", "l1", "l0"}, none},
 		{"attack model.onnx --norm l", []string{"linf", "l2", "l1", "l0"}, none},
 		{"attack model.onnx --format @", dataset.Formats(), none},
-		{"attack model.onnx --attack aa", []string{"aa", "aa-plus", "aa-rand", "aa-quick"}, none},
+		{"attack model.onnx --attack aa", []string{"aa", "aa-plus", "aa-rand", "aa-quick", "aa-adaptive"}, none},
 		{"attack model.onnx --attack square --param @",
 			[]string{"restarts=", "queries=", "p_init=", "rescale_schedule="}, noSpace},
 		{"attack model.onnx --param @", nil, none},
