@@ -255,9 +255,9 @@ class OneAttack(Run):
 
     @property
     def planted(self) -> Any:
-        """How many perturbations were planted for the attack to find (`n`), how many it found (`found`), and how many as
-        many random points found (`random`); None if none were planted. Where two or more are missing, and more than one
-        in 20, the robust accuracy is not to be trusted."""
+        """How many perturbations were planted for the attack to find (`n`), how many it found (`found`), and how many
+        as many random points found (`random`); None if none were planted. Where two or more are missing, and more than
+        one in 20, the robust accuracy is not to be trusted."""
         return self._of(lambda cell: cell.get("planted"))
 
     @property
