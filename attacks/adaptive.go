@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+
+	"selfheal/internal/lists"
 )
 
 // The gradients that an attack may follow in place of an oracle's own ([Other.Along]).
@@ -22,25 +24,20 @@ type Other interface {
 	Along(gradient string) (Oracle, error)
 }
 
-// Needs says what the k-th component needs: another gradient than the oracle's own, and signs that something hides
-// that.
-func (r Recipe) Needs(k int) (gradient string, signs bool) {
-	if r.Gradients == nil { // it has a single attack
-		return "", false
-	}
-	return r.Gradients[k], k >= r.Always
+// Needs says which gradient an attack follows, and when it runs.
+type Needs struct {
+	Gradient string // in place of the oracle's own, see [Other]; "" is its own
+	Signs    bool   // it runs only where something hides the gradient
 }
 
 // Plain returns the recipe without the components that need signs.
 func (r Recipe) Plain() Recipe {
-	if r.Gradients != nil {
-		r.Components = r.Components[:r.Always]
-	}
+	r.Components = lists.Only(r.Components, func(a Attack) bool { return !a.Needs().Signs })
 	return r
 }
 
-// Special reports whether not every oracle has a gradient.
-func Special(gradient string) bool { return gradient != "" && gradient != Nearby }
+// Special reports whether not every oracle has the gradient.
+func (n Needs) Special() bool { return n.Gradient != "" && n.Gradient != Nearby }
 
 // Along returns the oracle that follows another gradient of o, or nil if o has none of that name.
 func Along(o Oracle, gradient string) (Oracle, error) {
@@ -70,31 +67,39 @@ func adaptive(n Norm) []Component {
 	return append(standard(n),
 		Component{Kind: "apgd-dlr", Parameters: margin(2)},
 		Component{Kind: "apgd-t", Parameters: difference(5)},
-		Component{Kind: "apgd-ce", Parameters: radii(given{}), gradient: Detached},
-		Component{Kind: "apgd-dlr", Parameters: margin(1), gradient: Detached},
-		Component{Kind: "apgd-dlr", Parameters: margin(1), gradient: Bare},
-		Component{Kind: "apgd-ce", Parameters: radii(given{"restarts": 2}), gradient: Slopes, signs: true},
-		Component{Kind: "apgd-dlr", Parameters: margin(5), gradient: Slopes, signs: true},
-		Component{Kind: "apgd-t", Parameters: difference(9), gradient: Slopes, signs: true},
-		Component{Kind: "apgd-ce", Parameters: radii(given{"restarts": 2}), gradient: Nearby, signs: true},
-		Component{Kind: "apgd-dlr", Parameters: margin(3), gradient: Nearby, signs: true},
-		Component{Kind: "square", Parameters: given{"queries": 20000}, signs: true})
+		Component{Kind: "apgd-ce", Parameters: radii(given{}), needs: Needs{Gradient: Detached}},
+		Component{Kind: "apgd-dlr", Parameters: margin(1), needs: Needs{Gradient: Detached}},
+		Component{Kind: "apgd-dlr", Parameters: margin(1), needs: Needs{Gradient: Bare}},
+		Component{Kind: "apgd-ce", Parameters: radii(given{"restarts": 2}), needs: Needs{Slopes, true}},
+		Component{Kind: "apgd-dlr", Parameters: margin(5), needs: Needs{Slopes, true}},
+		Component{Kind: "apgd-t", Parameters: difference(9), needs: Needs{Slopes, true}},
+		Component{Kind: "apgd-ce", Parameters: radii(given{"restarts": 2}), needs: Needs{Nearby, true}},
+		Component{Kind: "apgd-dlr", Parameters: margin(3), needs: Needs{Nearby, true}},
+		Component{Kind: "square", Parameters: given{"queries": 20000}, needs: Needs{Signs: true}})
 }
 
-// sideways is an attack that follows another gradient than the oracle's own.
+// sideways is an attack with needs.
 type sideways struct {
 	Attack
-	gradient string
-	norm     Norm
-	epsilon  float64
+	needs   Needs
+	norm    Norm
+	epsilon float64
 }
 
-func (a sideways) Name() string { return a.Attack.Name() + "-" + a.gradient }
+func (a sideways) Needs() Needs { return a.needs }
+
+// Name ends in the gradient, if that is not the oracle's own.
+func (a sideways) Name() string {
+	if a.needs.Gradient == "" {
+		return a.Attack.Name()
+	}
+	return a.Attack.Name() + "-" + a.needs.Gradient
+}
 
 // Passes multiplies the gradients where they are means.
 func (a sideways) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
-	if a.gradient == Nearby {
+	if a.needs.Gradient == Nearby {
 		forward, backward = forward+(nearbyDraws-1)*backward, nearbyDraws*backward
 	}
 	return forward, backward
@@ -102,15 +107,18 @@ func (a sideways) Passes(classes int) (forward, backward int) {
 
 // Perturb does nothing if the oracle lacks the gradient.
 func (a sideways) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	how.Seed = generator(how.Seed, a.gradient, 0, 0, 0).Uint64()
-	if a.gradient == Nearby {
-		return a.Attack.Perturb(ctx, &averaged{o, a.norm, a.epsilon / 2, how.Seed}, im, how)
+	how.Seed = generator(how.Seed, a.needs.Gradient, 0, 0, 0).Uint64()
+	switch a.needs.Gradient {
+	case "":
+	case Nearby:
+		o = &averaged{o, a.norm, a.epsilon / 2, how.Seed}
+	default:
+		var err error
+		if o, err = Along(o, a.needs.Gradient); o == nil || err != nil {
+			return Result{FirstSuccess: -1, FirstForward: -1}, err
+		}
 	}
-	by, err := Along(o, a.gradient)
-	if by == nil || err != nil {
-		return Result{FirstSuccess: -1, FirstForward: -1}, err
-	}
-	return a.Attack.Perturb(ctx, by, im, how)
+	return a.Attack.Perturb(ctx, o, im, how)
 }
 
 const nearbyDraws = 20

@@ -61,7 +61,7 @@ func TestSideways(t *testing.T) {
 	for gradient, broken := range map[string]bool{"": false, Slopes: true, Bare: false} {
 		a := own
 		if asked = 0; gradient != "" {
-			a = sideways{own, gradient, Linf, 0.1}
+			a = sideways{own, Needs{Gradient: gradient}, Linf, 0.1}
 		}
 		res := must.Get(a.Perturb(t.Context(), o, im, Options{VerdictOnly: true}))(t)
 		if (res.Adversarial != nil) != broken || (asked == 0) != (gradient == Bare) || res.FirstSuccess >= 0 != broken {
@@ -87,7 +87,8 @@ func TestNearby(t *testing.T) {
 			t.Errorf("value %d: %v beside %v", i, g, own)
 		}
 	}
-	a := sideways{apgd{common: common{name: "apgd-ce"}, Steps: 9, Restarts: 1, EOTIter: 1}, Nearby, Linf, 0.1}
+	inner := apgd{common: common{name: "apgd-ce"}, Steps: 9, Restarts: 1, EOTIter: 1}
+	a := sideways{inner, Needs{Gradient: Nearby}, Linf, 0.1}
 	if forward, backward := a.Passes(10); forward != 200 || backward != 200 {
 		t.Errorf("%d and %d passes", forward, backward)
 	}
@@ -104,17 +105,17 @@ func TestAdaptive(t *testing.T) {
 			if k < 4 && c.Name() != reference.Components[k].Name() {
 				t.Errorf("%v: component %d is %s", n, k, c.Name())
 			}
-			gradient, signs := r.Needs(k)
-			if signs != (k >= r.Always) || gradient != "" && !strings.HasSuffix(c.Name(), "-"+gradient) {
-				t.Errorf("%v: %s follows %q, signs %v", n, c.Name(), gradient, signs)
+			needs := c.Needs()
+			if needs.Signs != (k >= 9) || needs.Gradient != "" && !strings.HasSuffix(c.Name(), "-"+needs.Gradient) {
+				t.Errorf("%v: %s needs %+v", n, c.Name(), needs)
 			}
 			seen = append(seen, c.Name())
 		}
 		if slices.Sort(seen); len(slices.Compact(seen)) < len(r.Components)-1 { // Square comes twice
 			t.Errorf("%v: %q", n, seen)
 		}
-		if plain := r.Plain(); len(plain.Components) != r.Always || r.Always < 6 || len(r.Components) <= r.Always {
-			t.Errorf("%v: %d of %d components always run", n, r.Always, len(r.Components))
+		if plain := r.Plain(); len(plain.Components) != 9 || len(r.Components) != 15 {
+			t.Errorf("%v: %d of %d components always run", n, len(plain.Components), len(r.Components))
 		}
 		d := must.Get(s.Describe())(t)
 		if p := d.Components[len(d.Components)-2].Parameters; p["gradient"] != Nearby || p["signs"] != true {
@@ -122,16 +123,15 @@ func TestAdaptive(t *testing.T) {
 		}
 	}
 	rows := must.Get(Setup{Kind: "autoattack", Version: "adaptive", Norm: L2}.Make(0.1, 10))(t)
-	rows = rows.On(Shape{C: 1, H: 1, W: 9})
-	if len(rows.Gradients) != len(rows.Components) || rows.Always != 8 || len(rows.Components) != 13 {
-		t.Errorf("rows of features: %d components, %q, %d always", len(rows.Components), rows.Gradients, rows.Always)
+	rows = rows.On(Shape{C: 1, H: 1, W: 9}) // without Square
+	if len(rows.Components) != 13 || len(rows.Plain().Components) != 8 {
+		t.Errorf("rows of features: %d components, %d always", len(rows.Components), len(rows.Plain().Components))
 	}
-	for k, c := range rows.Components {
-		if gradient, _ := rows.Needs(k); gradient != "" && !strings.HasSuffix(c.Name(), "-"+gradient) {
-			t.Errorf("rows of features: %s follows %q", c.Name(), gradient)
+	// Other wrappers pass needs on.
+	on := must.Get(Setup{Kind: "autoattack", Version: "adaptive", Pixels: "8bit", Target: "next"}.Make(0.1, 10))(t)
+	for k, c := range must.Get(Setup{Kind: "autoattack", Version: "adaptive"}.Make(0.1, 10))(t).Components {
+		if on.Components[k].Needs() != c.Needs() {
+			t.Errorf("%s: %+v on levels", c.Name(), on.Components[k].Needs())
 		}
-	}
-	if gradient, signs := (Recipe{}).Needs(0); gradient != "" || signs {
-		t.Error("a single attack needs something")
 	}
 }

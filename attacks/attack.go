@@ -13,6 +13,7 @@ import (
 	"math"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -119,6 +120,9 @@ type common struct {
 
 func (c common) Name() string { return c.name }
 
+// Needs returns nothing: the oracle's own gradient will do.
+func (c common) Needs() Needs { return Needs{} }
+
 // Check returns an error for too few classes for the loss, and for an epsilon that is too large for every image.
 func (c common) Check(classes int, s Shape) error {
 	switch widest := c.Norm.Widest(s); {
@@ -144,6 +148,7 @@ func (c common) Check(classes int, s Shape) error {
 // without mutable state: Perturb may be called from many goroutines at once.
 type Attack interface {
 	Method
+	Needs() Needs
 	// Perturb attacks im. The caller guarantees that the classifier is right on the clean image. Perturb returns ctx's
 	// error when cancelled.
 	Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error)
@@ -193,8 +198,6 @@ type Recipe struct {
 	Norm       Norm
 	Epsilon    float64
 	Components []Attack
-	Gradients  []string // that each component follows, see [Other]; "" is the oracle's own
-	Always     int      // how many components always run; the others need signs that something hides the gradient
 	// Fallback is a sentence that says which losses were replaced because the model has too few classes for them, and
 	// whether Square was left out; "" if nothing was. The name then ends in "-few".
 	Fallback string
@@ -219,23 +222,11 @@ type Recipe struct {
 // On returns the recipe for images of a shape. Rows of features have no windows of 5 pixels a side, with which Square
 // starts in ℓ2 and ℓ1: a recipe of several attacks leaves it out.
 func (r Recipe) On(s Shape) Recipe {
-	var kept []Attack
-	var gradients []string
-	always := 0
-	for k, a := range r.Components {
-		if a.Name() == "square" {
-			continue
-		}
-		gradient, signs := r.Needs(k)
-		kept, gradients = append(kept, a), append(gradients, gradient)
-		if !signs {
-			always = len(kept)
-		}
-	}
+	kept := lists.Only(r.Components, func(a Attack) bool { return a.Name() != "square" })
 	if !s.Row() || r.Norm == Linf || len(kept) == 0 || len(kept) == len(r.Components) {
 		return r
 	}
-	if r.Components, r.Gradients, r.Always = kept, gradients, always; r.Fallback == "" {
+	if r.Components = kept; r.Fallback == "" {
 		r.Name = strings.Replace(r.Name, "/", "-few/", 1)
 	} else {
 		r.Fallback += "; "

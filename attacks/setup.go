@@ -34,8 +34,7 @@ type Component struct {
 	Kind       string
 	Parameters given
 
-	gradient string // that it follows, see [Other]; "" is the oracle's own
-	signs    bool   // it runs only where something hides the gradient
+	needs Needs
 }
 
 // Description says how an attack is made, including defaults.
@@ -61,8 +60,7 @@ type part struct {
 	spec       Spec
 	parameters given
 	usual      given // defaults that differ from the table's
-	gradient   string
-	signs      bool
+	needs      Needs
 }
 
 func (s Setup) plan() (plan, error) {
@@ -103,7 +101,7 @@ func (s Setup) plan() (plan, error) {
 		if err != nil {
 			return p, fmt.Errorf("%s, component %d: %w", p.name(), i+1, err)
 		}
-		one.gradient, one.signs = c.gradient, c.signs
+		one.needs = c.needs
 		p.parts = append(p.parts, one)
 	}
 	for _, name := range shared {
@@ -284,11 +282,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 			r.Certificate = a.(Certificate)
 			continue
 		}
-		if c.gradient != "" {
-			attack = sideways{attack, c.gradient, s.Norm, epsilon}
-		}
-		if r.Gradients = append(r.Gradients, c.gradient); !c.signs {
-			r.Always = len(r.Gradients)
+		if c.needs != (Needs{}) {
+			attack = sideways{attack, c.needs, s.Norm, epsilon}
 		}
 		if place := placed[attack.Name()]; place > 0 {
 			attack = again{attack, place}
@@ -360,10 +355,10 @@ func (c part) described(n Norm) given {
 			all[p.Name] = v
 		}
 	}
-	if c.gradient != "" {
-		all["gradient"] = c.gradient
+	if c.needs.Gradient != "" {
+		all["gradient"] = c.needs.Gradient
 	}
-	if c.signs {
+	if c.needs.Signs {
 		all["signs"] = true
 	}
 	return all

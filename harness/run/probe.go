@@ -242,17 +242,17 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 // needed reports whether the k-th component has anything to do: its gradient exists, and there are the signs that it
 // needs, in the first images of the whole set, so that shards come to the same.
 func (w *crafting) needed(k int) (bool, error) {
-	gradient, signs := w.recipe.Needs(k)
-	if signs {
+	needs := w.recipe.Components[k].Needs()
+	if needs.Signs {
 		if hidden, err := w.hidden(); !hidden || err != nil {
 			return false, err
 		}
 	}
-	if !attacks.Special(gradient) { // every oracle has it
+	if !needs.Special() {
 		return true, nil
 	}
-	return folder.Once(w.journal, w.key.As(folder.Along+" "+gradient), func() (bool, error) {
-		by, err := attacks.Along(w.on.Oracle, gradient)
+	return folder.Once(w.journal, w.key.As(folder.Along+" "+needs.Gradient), func() (bool, error) {
+		by, err := attacks.Along(w.on.Oracle, needs.Gradient)
 		return by != nil, err
 	})
 }

@@ -214,7 +214,7 @@ func (s Suite) repeatedTable() Table {
 			cmp.Or(words.If(p.Column.Attack != cell.None, p.Column.Title()), words.Dash), cmp.Or(p.Other, "yes"))
 	}
 	t.note("", "%d of %s run on the paper's architecture, %d on another network, which the last column names. The "+
-		"interval is that of the second number.", count["on the paper's architecture"],
+		"second number has the interval.", count["on the paper's architecture"],
 		words.Plural(len(s.Repeated), "pair"), count["on another network"])
 	if slices.Contains(s.Models, "RN-50") {
 		t.note("", "The authors' program builds its RN-50 from the blocks of an RN-34.")

@@ -6,7 +6,7 @@ embedding is a projection, and how near an image must be for the paper's Theorem
         --clean data/cifar-10-batches-bin/test_batch.bin --attacked run/adversarial/….npy \\
         --train data/cifar-10-batches-bin --input FCN=fcn.onnx unet=unet.onnx --last auto-encoder=hidden.onnx
 
-`--attacked` is what a run with `save_adversarial: true` keeps of the first test images. For each embedding E of the
+A run with `save_adversarial: true` keeps `--attacked`, the first test images after its attack. For each embedding E of the
 input, for the linear one of 99 % of the variance, and for each E of the pooled features:
 
 - the running loss ½‖E(x) − x‖² of clean and of attacked images, and the probability that an attacked image has more
