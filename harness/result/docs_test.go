@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,9 @@ func TestWarningsPage(t *testing.T) {
 		number := wrapped("**The number.** " + k.Number)
 		if strings.Count(number, "\n") > 1 || !strings.HasSuffix(k.Number, ".") {
 			t.Errorf("%s says %q of the number, which is no line", k.ID, k.Number)
+		}
+		if slices.Contains(Signs, k.ID) {
+			number += "\nA sign of a hidden gradient (`masking`)."
 		}
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n\n%s\n", k.ID, number, wrapped("**What it means.** "+k.Means),
 			wrapped("**What to do.** "+k.Do))
