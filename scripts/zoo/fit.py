@@ -85,7 +85,7 @@ def parse(argv):
     parser.add_argument("--weight", type=float, default=1.0, help="of the reconstruction (default %(default)s)")
     parser.add_argument("--reconstruction", choices=("sum", "mean"), default="mean",
                         help="whether it is the sum over the state's values or their mean (default %(default)s)")
-    parser.add_argument("--weight-start", type=float, help="weight at the first step; it falls to --weight in 30 % of the steps")
+    parser.add_argument("--weight-start", type=float, help="weight at the first step; it falls to --weight in 30 %% of the steps")
     parser.add_argument("--objective", choices=("clean", "adversarial"), default="clean", help="(default %(default)s)")
     parser.add_argument("--norm", choices=sorted(attacks.EPSILONS), help="adversarial: (default linf)")
     parser.add_argument("--epsilon", type=float, help="adversarial: radius in pixels of [0, 1] (default 8/255, l2: 0.5, l1: 12)")

@@ -14,7 +14,7 @@ try:
     from onnx import reference
     from torch.nn import functional
 
-    from zoo import datasets, fit, onnx_network, test_train
+    from zoo import datasets, export, fit, onnx_network, test_train, train
     missing_torch = None
 except ImportError as problem:
     missing_torch = f"no PyTorch here: {problem}"
@@ -47,6 +47,11 @@ class Fitting(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         return pathlib.Path(folder.name)
+
+    def test_help(self):
+        for main in (fit.main, train.main, export.main):
+            code, out, err = test_train.command("--help", main=main)
+            self.assertEqual((code, err, out.count("usage: ")), (0, "", 1))
 
     def test_losses_are_eq_4s(self):
         """An epoch of one batch at a rate of 0 has the losses of that batch."""

@@ -14,7 +14,7 @@ try:
     import onnx
     import torch
 
-    from paper import cifar10_images
+    from paper import cifar_images
     from paper.architectures import ARCHITECTURES, random_weights
     from zoo import attacks, datasets, train
     missing_torch = None
@@ -137,21 +137,26 @@ class ImageSets(unittest.TestCase):
 
 
 @unittest.skipIf(missing_torch or missing_pillow, missing_torch or missing_pillow)
-class Cifar10Images(unittest.TestCase):
+class CifarImages(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
         self.root = pathlib.Path(self.scratch.name)
-        self.pixels = np.random.default_rng(1).integers(0, 256, (10, 2, 32, 32, 3), dtype=np.uint8)
-        for name, images in zip(cifar10_images.CLASSES, self.pixels):
-            (self.root / "train" / name).mkdir(parents=True)
+        self.pixels = self.folders(10)
+
+    def folders(self, classes):
+        """Writes two images of each class into the folder train, and returns all."""
+        pixels = np.random.default_rng(1).integers(0, 256, (classes, 2, 32, 32, 3), dtype=np.uint8)
+        for label, images in enumerate(pixels):
+            (self.root / "train" / f"class_{label:02}").mkdir(parents=True, exist_ok=True)
             for index, image in enumerate(images):
-                Image.fromarray(image).save(self.root / "train" / name / f"{index:04}.png")
+                Image.fromarray(image).save(self.root / "train" / f"class_{label:02}" / f"{index:04}.png")
+        return pixels
 
     def convert(self, *arguments):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cifar10_images.main([str(self.root / "train"), "--out", str(self.root / "bin"), *map(str, arguments)])
+            code = cifar_images.main([str(self.root / "train"), "--out", str(self.root / "bin"), *map(str, arguments)])
         return code, err.getvalue()
 
     def test_classes_take_turns(self):
@@ -166,15 +171,25 @@ class Cifar10Images(unittest.TestCase):
         self.assertTrue(torch.equal(tested.images, found.images))
         self.assertEqual(tested.labels.tolist(), found.labels.tolist())
 
+    def test_a_hundred_folders_are_cifar100(self):
+        pixels = self.folders(100)
+        self.assertEqual(self.convert("--test", self.root / "train"), (0, ""))
+        for train in (True, False):
+            found = datasets.load("cifar100", self.root / "bin", train)
+            self.assertEqual(found.labels.tolist(), 2 * list(range(100)))
+            self.assertTrue(np.array_equal(found.images.numpy(), pixels.transpose(1, 0, 4, 2, 3).reshape(200, 3, 32, 32)))
+
     def test_errors_are_one_line(self):
-        (self.root / "train" / "cat" / "0001.png").unlink()
+        (self.root / "train" / "class_03" / "0001.png").unlink()
         code, err = self.convert()
         self.assertEqual((code, err.count("\n")), (1, 1))
-        self.assertIn("1 of cat", err)
-        (self.root / "train" / "cat" / "0001.png").write_bytes(b"no image")
+        self.assertIn("1 of class_03", err)
+        (self.root / "train" / "class_03" / "0001.png").write_bytes(b"no image")
         self.assertIn("0001.png is no image", self.convert()[1])
-        Image.new("RGB", (33, 32)).save(self.root / "train" / "cat" / "0001.png")
+        Image.new("RGB", (33, 32)).save(self.root / "train" / "class_03" / "0001.png")
         self.assertIn("33x32, not 32x32", self.convert()[1])
+        (self.root / "train" / "class_10").mkdir()
+        self.assertIn("has 11 folders of images; CIFAR has 10 or 100 classes", self.convert()[1])
 
 
 @unittest.skipIf(missing_torch, missing_torch)
