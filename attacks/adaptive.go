@@ -63,7 +63,9 @@ func adaptive(n Norm) []Component {
 		return p
 	}
 	margin := func(restarts int) given { return radii(given{"loss": "margin", "restarts": restarts}) }
-	difference := func(targets int) given { return radii(given{"loss": "logit-difference", "targets": targets}) }
+	difference := func(targets int) given {
+		return radii(given{"loss": "logit-difference", "targets": targets, "order": byDistance})
+	}
 	return append(standard(n),
 		Component{Kind: "apgd-dlr", Parameters: margin(2)},
 		Component{Kind: "apgd-t", Parameters: difference(5)},

@@ -16,6 +16,7 @@ type apgd struct {
 	Rho                      float64 // fraction of rises below which the step halves
 	// LargeRadii spends 30, 30 and 40 % of the iterations of an ℓ1 run on radii 3ε, 2ε and ε (2021, section 3.4).
 	LargeRadii bool
+	Order      string  // what ranks the targets: logits, or the distance to linearised boundaries (malt)
 	FromClean  bool    // start at the clean image, not at random
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 	GiveUp     bool    // end a run that is unlikely to succeed; restart only after a run that came close
@@ -37,8 +38,14 @@ func (a apgd) Passes(classes int) (forward, backward int) {
 		return backward, backward
 	}
 	backward = times(backward, min(a.Targets, classes-1))
+	if a.Order == byDistance {
+		backward += min(mostLinearised, classes-1)
+	}
 	return backward + 1, backward
 }
+
+// byDistance is the order of targets by linearised boundaries.
+const byDistance = "malt"
 
 // stage is a part of a run at one radius.
 type stage struct {
@@ -66,7 +73,11 @@ func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 	r := newAscent(a, o, im, how)
 	err := r.resume(append(r.pace.variables(), &r.cur, &r.prev, &r.grad, &r.loss, &r.best, &r.bestGrad, &r.bestLoss,
 		&r.reach.start, &r.reach.highest, &r.reach.after, &r.reach.radius, &r.reach.over, &r.first)...)
-	if err == nil {
+	switch {
+	case err != nil || r.at.Targets != nil:
+	case a.Order == byDistance:
+		r.at.Targets, err = r.linearised(ctx, a.Norm, a.Targets)
+	default:
 		err = r.rank(ctx, a.Loss.Targeted(), a.Targets)
 	}
 	if err != nil {

@@ -99,6 +99,29 @@ func (t *attempt) rank(ctx context.Context, targeted bool, n int) (err error) {
 	return err
 }
 
+// mostLinearised is how many classes [attempt.linearised] compares.
+const mostLinearised = 100
+
+// linearised returns the n wrong classes whose linearised boundaries lie nearest to the clean image, nearest first:
+// those of least (z_y − z_t) / ‖∇(z_y − z_t)‖, in the dual norm, among the [mostLinearised] highest logits (MALT:
+// Melamed, Yehudai & Shamir 2024, section 2). It costs one forward pass, and one gradient for each of these.
+func (t *attempt) linearised(ctx context.Context, norm Norm, n int) ([]int, error) {
+	order, err := t.targets(ctx, true, mostLinearised)
+	if err != nil {
+		return nil, err
+	}
+	distance := map[int]float64{}
+	for _, target := range order {
+		if _, err := t.gradient(ctx, t.im.Pixels, LogitDifference, target); err != nil {
+			return nil, err
+		}
+		distance[target] = -float64(t.eval.Loss) / (norm.Dual().Length(t.eval.Gradient) + 1e-12)
+	}
+	t.begins, t.res.Starts, t.res.Blind = true, 0, 0 // these are no runs
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distance[a], distance[b]) })
+	return order[:min(n, len(order))], nil
+}
+
 // targets returns the n wrong classes with the highest logits at the clean image, highest first; among equals the
 // higher class comes first. It returns fewer, possibly none, if fewer can win. It costs one forward pass. An untargeted
 // attack has the single target −1, at no cost.

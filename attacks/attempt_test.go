@@ -90,3 +90,23 @@ func TestHighestTargets(t *testing.T) {
 		}
 	}
 }
+
+// By distance, targets are ordered by their logits' gap over the length of its gradient in the dual norm.
+func TestNearestTargets(t *testing.T) {
+	t.Parallel()
+	gradients := map[int][]float32{0: {1, 1, 0}, 2: {8, 0, 0}, 3: {3, -4, 0}}
+	o := &scripted{logits: []float32{3, 5, 1, 2}}
+	for norm, want := range map[Norm][]int{Linf: {3, 2, 0}, L2: {2, 3, 0}} { // 3/7, 4/8, 2/2 and 4/8, 3/5, 2/√2
+		call := 0
+		o.answer = func(_ int, e *Evaluation) {
+			target := []int{0, 3, 2}[call%3]
+			call++
+			e.Loss, e.Gradient = o.logits[target]-o.logits[1], gradients[target]
+		}
+		a := newAttempt(o, Image{Pixels: make([]float32, 3), Label: 1}, Options{})
+		if got := must.Get(a.linearised(t.Context(), norm, 3))(t); !slices.Equal(got, want) || a.res.Forward != 4 ||
+			a.res.Backward != 3 || a.res.Starts != 0 {
+			t.Errorf("%v: targets are %v, want %v; %+v", norm, got, want, a.res)
+		}
+	}
+}

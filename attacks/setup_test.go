@@ -202,12 +202,12 @@ func TestSetup(t *testing.T) {
 	}
 	alone := func(kind string, loss Loss) common { return common{kind, L2, 0.5, loss, true, false} }
 	usual := apgd{common: alone("apgd-ce-targeted", TargetedCrossEntropy), Steps: 100, Restarts: 1, Targets: 9,
-		EOTIter: 1, Rho: 0.75, Sparsity: 0.2}
+		EOTIter: 1, Rho: 0.75, Sparsity: 0.2, Order: "logits"}
 	differs, margin := usual, usual
 	differs.common = common{"apgd-logit-difference", L2, 0.5, LogitDifference, false, false}
 	differs.Steps, differs.Restarts, differs.Targets = 50, 2, 3
 	margin.common = common{"apgd-margin", L2, 0.5, Margin, false, false}
-	margin.Steps, margin.Targets = 50, 0
+	margin.Steps, margin.Targets, margin.Order = 50, 0, ""
 	for _, c := range []struct {
 		setup Setup
 		want  []Attack

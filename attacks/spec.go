@@ -76,9 +76,11 @@ var Specs = []Spec{
 	},
 	{
 		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, climbs: TargetedDLR,
-		Doc:        "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
-		Parameters: append(slices.Clip(apgdParameters), climbed(TargetedDLR, TargetedCrossEntropy, LogitDifference)),
-		start:      newAPGD,
+		Doc: "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
+		Parameters: append(slices.Clip(apgdParameters), climbed(TargetedDLR, TargetedCrossEntropy, LogitDifference),
+			choice("order", "what ranks the wrong classes: their logits, or the distance to their linearised boundary",
+				"logits", byDistance)),
+		start: newAPGD,
 	},
 	{
 		Kind: "fab", Title: "FAB", Revision: 2, Component: true, climbs: LogitDifference, minimises: true,
