@@ -6,9 +6,9 @@
 
 `make` writes NAME.onnx, and trains the networks of `kwta` and `thermometer` first (a small ResNet, minutes). The others
 stand around `--network`, a CIFAR-10 classifier on pixels in [0,1] after (x − mean) / std. `attack` runs PGD of 500 steps
-and 10 restarts in ℓ∞ through PyTorch, with a slope where the defence has none, the mean gradient where it draws at random
+and 10 restarts in ℓ∞ or ℓ2 through PyTorch, with a slope where the defence has none, the mean gradient where it draws at random
 or jumps, and the loss that suits it. Half of the restarts ascend the cross-entropy, half the margin. It writes
-NAME-EPSILON.npz with `verdicts` (1 = stands) and `adversarial`.
+NAME-NORM-EPSILON.npz (ℓ∞: in 255ths) with `verdicts` (1 = stands) and `adversarial`.
 
 | defence | what it does | by hand |
 |---|---|---|
@@ -235,8 +235,36 @@ def gradient(network, name, x, y, margin, epsilon):
     return total
 
 
-def attack(network, name, images, labels, epsilon, steps=500, restarts=10, votes=1):
+def lengths(d):
+    return d.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None, None]
+
+
+class Ball:
+    """A ball of ℓ∞ or ℓ2 around images, cut to [0, 1]."""
+
+    def __init__(self, norm, epsilon):
+        self.l2, self.epsilon = norm == "l2", epsilon
+
+    def start(self, clean):
+        if self.l2:
+            d = torch.randn_like(clean)
+            return (clean + self.epsilon * d / lengths(d)).clamp(0, 1)
+        return (clean + self.epsilon * (2 * torch.rand_like(clean) - 1)).clamp(0, 1)
+
+    def unit(self, g):
+        """The direction of a step of length 1."""
+        return g / lengths(g) if self.l2 else g.sign()
+
+    def project(self, x, clean):
+        d = x - clean
+        d = d * (self.epsilon / lengths(d)).clamp(max=1) if self.l2 else d.clamp(-self.epsilon, self.epsilon)
+        return (clean + d).clamp(0, 1)
+
+
+def attack(network, name, images, labels, ball, steps=500, restarts=10, votes=1):
     """Verdicts and adversarial images of PGD by hand; a success is judged by the defence as it is."""
+    epsilon = ball.epsilon
+    noise = epsilon / images[0].numel() ** 0.5 if ball.l2 else epsilon  # of a pixel
     adversarial = images.clone()
     standing = answers(network, images, votes).argmax(1) == labels
     for restart in range(restarts):
@@ -244,15 +272,14 @@ def attack(network, name, images, labels, epsilon, steps=500, restarts=10, votes
         if not len(at):
             break
         clean, y = images[at], labels[at]
-        x = (clean + epsilon * (2 * torch.rand_like(clean) - 1)).clamp(0, 1)
+        x = ball.start(clean)
         moved = torch.zeros_like(x)
         for k in range(steps):
             Slope.on = True
-            g = gradient(network, name, x, y, restart % 2 == 1, epsilon)
+            g = gradient(network, name, x, y, restart % 2 == 1, noise)
             Slope.on = False
             size = epsilon * max(0.02, 0.5 * (1 - k / steps))
-            step = size * g.sign() + 0.5 * moved
-            new = torch.minimum(torch.maximum(x + step, clean - epsilon), clean + epsilon).clamp(0, 1)
+            new = ball.project(x + size * ball.unit(g) + 0.5 * moved, clean)
             moved, x = (new - x), new
             if k % 5 == 4 or k == steps - 1:
                 broken = answers(network, x, votes).argmax(1) != y
@@ -275,6 +302,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=8, help="of the networks that are trained")
     parser.add_argument("--alpha", type=float, default=0.3, help="of MeanSparse")
     parser.add_argument("--dropout", type=float, default=0.2)
+    parser.add_argument("--norm", choices=["linf", "l2"], default="linf")
     parser.add_argument("--epsilon", type=float, default=8 / 255)
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--steps", type=int, default=500)
@@ -298,11 +326,11 @@ def main():
                               input_names=["input"], output_names=["logits"], training=torch.onnx.TrainingMode.PRESERVE,
                               dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}}, do_constant_folding=False)
             continue
-        verdicts, adversarial = attack(network, name, test, labels, arguments.epsilon, arguments.steps,
-                                       arguments.restarts, votes)
-        print(f"{name}: {100 * verdicts.mean():.1f} % of {len(test)} stand at {255 * arguments.epsilon:g}/255", flush=True)
-        np.savez_compressed(arguments.out / f"{name}-{255 * arguments.epsilon:g}.npz", verdicts=verdicts,
-                            adversarial=adversarial)
+        verdicts, adversarial = attack(network, name, test, labels, Ball(arguments.norm, arguments.epsilon),
+                                       arguments.steps, arguments.restarts, votes)
+        at = f"{255 * arguments.epsilon:g}" if arguments.norm == "linf" else f"{arguments.epsilon:g}"
+        print(f"{name}: {100 * verdicts.mean():.1f} % of {len(test)} stand at {arguments.norm} {at}", flush=True)
+        np.savez_compressed(arguments.out / f"{name}-{arguments.norm}-{at}.npz", verdicts=verdicts, adversarial=adversarial)
 
 
 if __name__ == "__main__":

@@ -59,11 +59,14 @@ class Gaps(unittest.TestCase):
                 above = gaps.sloped((x > 0.5).float(), x).flatten(1).mean(1)
                 return torch.stack([above, 1 - above], 1)
         images = torch.full((2, 1, 4, 4), 0.53)
-        verdicts, adversarial = gaps.attack(Threshold(), "threshold", images, torch.tensor([0, 0]), 0.05, 20, 2)
-        self.assertEqual(list(verdicts), [0, 0])
-        self.assertLessEqual(abs(adversarial - images.numpy()).max(), 0.05 + 1e-6)
-        verdicts, _ = gaps.attack(Threshold(), "threshold", images, torch.tensor([0, 0]), 0.02, 20, 2)
-        self.assertEqual(list(verdicts), [1, 1])
+        for norm, order, enough, short in (("linf", float("inf"), 0.05, 0.02), ("l2", 2, 0.14, 0.11)):
+            labels = torch.tensor([0, 0])
+            verdicts, adversarial = gaps.attack(Threshold(), "threshold", images, labels, gaps.Ball(norm, enough), 20, 2)
+            self.assertEqual(list(verdicts), [0, 0])
+            moved = torch.from_numpy(adversarial) - images
+            self.assertLessEqual(moved.flatten(1).norm(order, 1).max(), enough + 1e-6)
+            verdicts, _ = gaps.attack(Threshold(), "threshold", images, labels, gaps.Ball(norm, short), 20, 2)
+            self.assertEqual(list(verdicts), [1, 1])
 
 
 if __name__ == "__main__":
