@@ -55,6 +55,7 @@ func Along(o Oracle, gradient string) (Oracle, error) {
 //	signs: slopes                              rounding, signs, thresholds, saturation (Athalye et al. 2018)
 //	signs: the mean gradient nearby            losses that jump, and networks that draw at random
 //	signs: Square, four times as long          networks without any gradient
+//	signs: RayS in ℓ∞, HopSkipJump in ℓ2       scores that say nothing but the class
 func adaptive(n Norm) []Component {
 	radii := func(p given) given {
 		if n == L1 {
@@ -66,7 +67,7 @@ func adaptive(n Norm) []Component {
 	difference := func(targets int) given {
 		return radii(given{"loss": "logit-difference", "targets": targets, "order": byDistance})
 	}
-	return append(standard(n),
+	all := append(standard(n),
 		Component{Kind: "apgd-dlr", Parameters: margin(2)},
 		Component{Kind: "apgd-t", Parameters: difference(5)},
 		Component{Kind: "apgd-ce", Parameters: radii(given{}), needs: Needs{Gradient: Detached}},
@@ -78,6 +79,13 @@ func adaptive(n Norm) []Component {
 		Component{Kind: "apgd-ce", Parameters: radii(given{"restarts": 2}), needs: Needs{Nearby, true}},
 		Component{Kind: "apgd-dlr", Parameters: margin(3), needs: Needs{Nearby, true}},
 		Component{Kind: "square", Parameters: given{"queries": 20000}, needs: Needs{Signs: true}})
+	switch n {
+	case Linf:
+		all = append(all, Component{Kind: "rays", needs: Needs{Signs: true}})
+	case L2:
+		all = append(all, Component{Kind: "hop-skip-jump", needs: Needs{Signs: true}})
+	}
+	return all
 }
 
 // sideways is an attack with needs.

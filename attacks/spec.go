@@ -215,7 +215,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return sigmaZero{descent: descent{common: c}} },
 	},
 	{
-		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, Component: true, climbs: Margin, minimises: true, spans: true,
 		labels: true, Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
 		Doc: "the smallest norm, by classes alone: along the boundary, whose direction random points tell " +
 			"(Chen, Jordan & Wainwright 2020)",
@@ -226,8 +226,8 @@ var Specs = []Spec{
 		start: func(c common) Method { return hopSkipJump{common: c} },
 	},
 	{
-		Kind: "rays", Title: "RayS", Revision: 1, climbs: Margin, minimises: true, spans: true, Norms: []Norm{Linf},
-		labels: true, heading: "RayS, {queries} queries",
+		Kind: "rays", Title: "RayS", Revision: 1, Component: true, climbs: Margin, minimises: true, spans: true,
+		Norms: []Norm{Linf}, labels: true, heading: "RayS, {queries} queries",
 		Doc: "the smallest ℓ∞ norm, by classes alone: a search for the direction of a near boundary " +
 			"(Chen & Gu 2020)",
 		Parameters: []Parameter{whole("queries", 10_000, "forward passes")},

@@ -11,23 +11,88 @@ import (
 // own answer confirms it.
 //
 //	sign, rounding, casts to integers: x̄ = g
-//	quantisation: x̄ = g/scale, also where it saturates; Clip: x̄ = g, also outside
+//	quantisation: x̄ = g/scale, also where it saturates; Clip, HardSigmoid: x̄ = g and α·g, also outside
+//	sigmoid and tanh: x̄ = g/(2 + |x|)² and g/(1 + |x|)², which do not underflow
 //	a > b and its kin: ā = −b̄ = g/(1 + 10·|a − b|)², as for spiking networks (Zenke & Ganguli 2018)
+//	a = b: ā = −b̄ = −g·sign(a − b)/(1 + 10·|a − b|)²
+//	a and b: ā = g·b; a or b: ā = g·(1 − b)
 //	cond ? a : b: as its rule, and the condition's cotangent is g·(a − b)
+//	the place of the largest: x̄ = g·p·(k − Σ p·k) with p = softmax(x) over the places k, as if it were their mean
+//	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order
 var slopes map[string]Rule
 
 func init() { // init breaks the cycle slopes → Backward → slopes
-	compared := func(sign string) Rule {
+	float := func(c *Context, t string) string { return c.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, t) }
+	// over emits g/(a + b·|x|)².
+	over := func(c *Context, g, x string, a, b float32) string {
+		d := c.Op("Add", c.Op("Mul", c.Op("Abs", x), c.Float(b)), c.Float(a))
+		return c.Op("Div", g, c.Op("Mul", d, d))
+	}
+	saturating := func(a float32) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
-			d := c.Op("Add", c.Op("Mul", c.Op("Abs", c.Op("Sub", n.Inputs[0], n.Inputs[1])), c.Float(10)), c.Float(1))
-			g := c.Op(sign, c.Op("Div", gy[0], c.Op("Mul", d, d)))
+			return []string{over(c, gy[0], n.Inputs[0], a, 1)}
+		}
+	}
+	compared := func(sign func(c *Context, g, d string) string) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) []string {
+			d := c.Op("Sub", float(c, n.Inputs[0]), float(c, n.Inputs[1]))
+			g := sign(c, over(c, gy[0], d, 1, 10), d)
 			return []string{g, c.Op("Neg", g)}
 		}
 	}
-	above, below := compared("Identity"), compared("Neg")
+	above := compared(func(_ *Context, g, _ string) string { return g })
+	below := compared(func(c *Context, g, _ string) string { return c.Op("Neg", g) })
+	equal := compared(func(c *Context, g, d string) string { return c.Op("Neg", c.Op("Mul", g, c.Op("Sign", d))) })
+	joined := func(weight func(c *Context, other string) string) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) []string {
+			return c.by(n, func() string { return c.Op("Mul", gy[0], weight(c, float(c, n.Inputs[1]))) },
+				func() string { return c.Op("Mul", gy[0], weight(c, float(c, n.Inputs[0]))) })
+		}
+	}
+	placed := func(sign string) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) []string {
+			shape, g := c.Shape(n.Inputs[0]), gy[0]
+			axis := n.Axis()
+			if axis < 0 {
+				axis += int64(len(shape))
+			}
+			if n.Int("keepdims", 1) == 0 {
+				g = c.Op("Unsqueeze", g, c.Ints(axis))
+			}
+			column := slices.Repeat(onnx.Shape{1}, len(shape)-int(axis))
+			column[0] = shape[axis]
+			places := onnx.FloatTensor(column, make([]float32, shape[axis]))
+			for k := range places.Floats {
+				places.Floats[k] = float32(k)
+			}
+			at := c.Const(places)
+			p := c.OpWith("Softmax", onnx.Attrs{"axis": axis}, c.Op(sign, n.Inputs[0]))
+			mean := c.Sum(c.Op("Mul", p, at), []int64{axis})
+			return []string{c.Op(sign, c.Op("Mul", c.Op("Mul", g, p), c.Op("Sub", at, mean)))}
+		}
+	}
 	slopes = map[string]Rule{
 		"Sign": identity, "Round": identity, "Floor": identity, "Ceil": identity, "Cast": identity,
-		"Greater": above, "GreaterOrEqual": above, "Less": below, "LessOrEqual": below,
+		"Greater": above, "GreaterOrEqual": above, "Less": below, "LessOrEqual": below, "Equal": equal,
+		"And":    joined(func(_ *Context, other string) string { return other }),
+		"Or":     joined(func(c *Context, other string) string { return c.Op("Sub", c.Float(1), other) }),
+		"ArgMax": placed("Identity"), "ArgMin": placed("Neg"),
+		"Sigmoid": saturating(2), "Tanh": saturating(1),
+		"HardSigmoid": func(c *Context, n *onnx.Node, gy []string) []string {
+			return []string{c.Op("Mul", gy[0], c.Float(n.Float("alpha", 0.2)))}
+		},
+		"OneHot": func(c *Context, n *onnx.Node, gy []string) []string {
+			values, ok := c.G.Consts[n.Inputs[2]]
+			onnx.Require(ok && len(values.Floats) == 2, "its values must be constant floats")
+			last := len(c.Shape(n.Outputs[0])) - 1
+			depth := c.Shape(n.Outputs[0])[last]
+			near := c.OpWith("OneHot", onnx.Attrs{"axis": int64(-1)}, n.Inputs[0], n.Inputs[1],
+				c.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0, (values.Floats[1] - values.Floats[0]) / 2})))
+			later := c.pick(gy[0], last, append(onnx.Range(1, int(depth)), -1))
+			sooner := c.pick(gy[0], last, append([]int64{-1}, onnx.Range(0, int(depth)-1)...))
+			sum := c.Sum(c.Op("Mul", near, c.Op("Sub", later, sooner)), []int64{int64(last)})
+			return []string{c.Op("Squeeze", sum, c.Ints(int64(last)))}
+		},
 		"Not":  func(c *Context, _ *onnx.Node, gy []string) []string { return []string{c.Op("Neg", gy[0])} },
 		"Clip": identity,
 		"QuantizeLinear": func(c *Context, n *onnx.Node, gy []string) []string {

@@ -22,6 +22,30 @@ func TestSlopes(t *testing.T) {
 	one := func(op string) func(b *onnx.Builder, x string) string {
 		return func(b *onnx.Builder, x string) string { return b.Op(op, x) }
 	}
+	positive := func(x float64) float64 {
+		if x > 0 {
+			return 1
+		}
+		return 0
+	}
+	joined := func(op string) func(b *onnx.Builder, x string) string { // x > 0.25 with itself
+		return func(b *onnx.Builder, x string) string {
+			return float(b, b.Op(op, b.Op("Greater", x, b.Float(0.25)), b.Op("Greater", x, b.Float(0.25))))
+		}
+	}
+	placed := func(op string) func(b *onnx.Builder, x string) string { // among x, 2x and 0, by a new last axis
+		return func(b *onnx.Builder, x string) string {
+			x = b.Op("Unsqueeze", x, b.Ints(2))
+			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, x, b.Op("Mul", x, b.Float(2)), b.Op("Mul", x, b.Float(0)))
+			return float(b, b.OpWith(op, onnx.Attrs{"axis": int64(2), "keepdims": int64(0)}, all))
+		}
+	}
+	place := func(x float64) float64 { // of the mean place by x
+		a, b := math.Exp(x), math.Exp(2*x)
+		p, q := a/(a+b+1), b/(a+b+1)
+		mean := q + 2*(1-p-q)
+		return p*(0-mean) + 2*q*(1-mean)
+	}
 	rises := func(x float64) float64 { return kernel(x - 0.25) }
 	falls := func(x float64) float64 { return -kernel(x - 0.25) }
 	straight := func(float64) float64 { return 1 }
@@ -56,6 +80,22 @@ func TestSlopes(t *testing.T) {
 			}
 			return through + (3*x-2)*kernel(0.25-x)
 		}, 2},
+		"Sigmoid":     {one("Sigmoid"), func(x float64) float64 { return math.Pow(2+math.Abs(x), -2) }, 1},
+		"Tanh":        {one("Tanh"), func(x float64) float64 { return math.Pow(1+math.Abs(x), -2) }, 1},
+		"HardSigmoid": {one("HardSigmoid"), func(float64) float64 { return 0.2 }, 1},
+		"Equal":       {compared("Equal"), func(x float64) float64 { return math.Copysign(kernel(x-0.25), 0.25-x) }, 2},
+		"And":         {joined("And"), func(x float64) float64 { return 2 * positive(x-0.25) * kernel(x-0.25) }, 4},
+		"Or":          {joined("Or"), func(x float64) float64 { return 2 * (1 - positive(x-0.25)) * kernel(x-0.25) }, 4},
+		// Places 0, 1, 2 of x, 2x and 0, as means, coded by two of them.
+		"ArgMax": {placed("ArgMax"), func(x float64) float64 { return place(x) }, 2},
+		"ArgMin": {placed("ArgMin"), func(x float64) float64 { return -place(-x) }, 2},
+		"OneHot": {func(b *onnx.Builder, x string) string { // of 0, 1 or 2 the first two, times 5 and 7
+			i := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Clip", x, b.Float(0), b.Float(2)))
+			code := b.OpWith("OneHot", onnx.Attrs{"axis": int64(-1)}, i, b.Ints(3), b.Const(onnx.FloatTensor(onnx.Shape{2},
+				[]float32{1, 3})))
+			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", code, b.Const(onnx.FloatTensor(
+				onnx.Shape{3}, []float32{5, 7, 2}))), b.Ints(2))
+		}, func(x float64) float64 { return []float64{7, -3, -7}[int(max(0, min(x, 2)))] }, 3},
 		"derivative": {one("Relu"), func(x float64) float64 {
 			if x > 0 {
 				return 1
