@@ -215,8 +215,8 @@ var Specs = []Spec{
 		start: func(c common) Method { return sigmaZero{descent: descent{common: c}} },
 	},
 	{
-		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, Component: true, climbs: Margin, minimises: true, spans: true,
-		labels: true, Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
+		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, Component: true, climbs: Margin, minimises: true,
+		spans: true, labels: true, Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
 		Doc: "the smallest norm, by classes alone: along the boundary, whose direction random points tell " +
 			"(Chen, Jordan & Wainwright 2020)",
 		Parameters: []Parameter{

@@ -38,7 +38,8 @@ func (k WarningKind) New(format string, args ...any) Warning {
 // Signs are the ids of the warnings that are signs that something hides the gradient from attacks, so that the network
 // may look more robust than it is (Athalye et al. 2018).
 var Signs = lists.Map([]WarningKind{WarnZeroGradient, WarnNotFiniteGradient, WarnUnstableLoss, WarnSquareWins,
-	WarnStandsAtEpsilonOne, WarnOptimisationLoop, WarnMaskedByControl, WarnPlantedMissed},
+	WarnStandsAtEpsilonOne, WarnOptimisationLoop, WarnMaskedByControl, WarnGradientDiffers, WarnOneStepWins,
+	WarnTransferWins, WarnPlantedMissed},
 	func(k WarningKind) string { return k.ID })
 
 // Effect is the sentence of an id's kind about the number; "" for an id that this version does not know.
@@ -257,6 +258,26 @@ var (
 			"main setting, but an attacker who knows it gets past: part of the oblivious number is gradients that the "+
 			"control hides.",
 		"Report both numbers; the lower one bounds robustness.")
+	WarnGradientDiffers = warning("gradient-differs",
+		"It is too high if the attacks follow that gradient.",
+		"Along the gradient of the margin, by a twentieth of a grey level forth and back, the margin of the median "+
+			"image (of 32 that the network is right on, 8 behind a control) changes by less than three quarters or "+
+			"more than five quarters of what the gradient says. Gradients of trained networks are right within 3 %. "+
+			"Here the loss is flat or jumps where the gradient promises a slope: thresholds, rounding, or only the "+
+			"largest values. Quantised networks, whose gradients pass straight through the rounding, are not asked.",
+		"Attack it with AutoAttack's version `adaptive`, which follows slopes and means of gradients, too.")
+	WarnOneStepWins = warning("one-step-wins",
+		"It is too high by these images at least.",
+		"FGSM, a single step, breaks images that this attack of many steps has left at the same epsilon: more than 1, "+
+			"and more than 0.2 % of the images. More steps cannot do worse unless the gradient leads them astray "+
+			"(Athalye et al. 2018).",
+		"Count an image as broken if either breaks it (`run --union`), and take AutoAttack's version `adaptive`.")
+	WarnTransferWins = warning("transfer-wins",
+		"It is too high by these images at least.",
+		"Images that the same attack made on another network break images that it left when it knew this one: more "+
+			"than 1, and more than 0.2 % of the images. An attacker who knows a network cannot do worse, unless the "+
+			"network hides its gradient (Athalye et al. 2018).",
+		"Count an image as broken if either breaks it (`run --union`), and take AutoAttack's version `adaptive`.")
 	WarnRandomized = warning("randomized",
 		"It changes with the seed, and is too high without an attack that averages.",
 		"Among 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the "+

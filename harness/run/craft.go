@@ -108,7 +108,10 @@ func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o ord
 	}
 	asked := slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked })
 	if w.recipe.Norm == attacks.Linf && !w.recipe.Free && asked {
-		w.warnings, err = w.unbounded()
+		err = w.unbounded()
+	}
+	if err == nil && asked {
+		err = w.slope()
 	}
 	if err == nil && w.trial != nil && planted.Fits(w.recipe) {
 		err = w.plant()

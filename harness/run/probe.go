@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/planted"
 	"selfheal/harness/result"
+	"selfheal/harness/signs"
 	"selfheal/internal/lists"
 )
 
@@ -212,31 +213,62 @@ func Unbounded(classes int) (attacks.Recipe, error) {
 		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, classes)
 }
 
-// unbounded attacks images that stood in ℓ∞ once more, at epsilon 1, where every image can reach every other. If an
-// image still stands, something other than robustness stops the attack.
-func (w *crafting) unbounded() ([]result.Warning, error) {
-	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
-	recipe, err := Unbounded(w.on.Classes())
-	if err != nil {
-		return nil, err
-	}
-	work, todo, err := folder.Recall[bool](w.journal, w.key.As("epsilon 1"), w.set, asked, nil)
+// sampled asks about the first images for which holds is true, at most as many as are probed of a classifier.
+func sampled[T any](w *crafting, what string, holds func(i int) bool, ask func(ctx context.Context, im attacks.Image) (
+	T, error)) ([]T, error) {
+	asked := firstOf(w.set.Len(), w.on.Of, holds)
+	work, todo, err := folder.Recall[T](w.journal, w.key.As(what), w.set, asked, nil)
 	if err == nil {
 		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
-			func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
-				how := attacks.Options{Seed: w.plan.Config.Seed, VerdictOnly: true}
-				res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
-				return res.Adversarial == nil, err
-			})
+			func(ctx context.Context, im attacks.Image, _ int) (T, error) { return ask(ctx, im) })
 	}
-	left := lists.Count(asked, func(i int) bool { return work.Values[i] })
-	if err != nil || left == 0 {
-		return nil, err
+	return lists.Map(asked, func(i int) T { return work.Values[i] }), err
+}
+
+// unbounded attacks images that stood in ℓ∞ once more, at epsilon 1, where every image can reach every other. If an
+// image still stands, something other than robustness stops the attack.
+func (w *crafting) unbounded() error {
+	recipe, err := Unbounded(w.on.Classes())
+	if err != nil {
+		return err
 	}
-	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
-		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
-			"stops the attack",
-		share(left, len(asked)))}, nil
+	stand, err := sampled(w, "epsilon 1", func(i int) bool { return w.each[i].Robust },
+		func(ctx context.Context, im attacks.Image) (bool, error) {
+			how := attacks.Options{Seed: w.plan.Config.Seed, VerdictOnly: true}
+			res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
+			return res.Adversarial == nil, err
+		})
+	if left := lists.Count(stand, func(still bool) bool { return still }); err == nil && left > 0 {
+		w.warnings = append(w.warnings, result.WarnStandsAtEpsilonOne.New(
+			"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
+				"stops the attack", share(left, len(stand))))
+	}
+	return err
+}
+
+// farSlope is how far the median change along a gradient may lie from what the gradient promises, as a fraction.
+// slopeRadius is the step: trained networks then differ by 3 % at most, and by up to a quarter at half a grey level.
+const farSlope, slopeRadius = 0.25, 0.05 / 255
+
+// slope compares the gradient with what the answers do along it, where it is meant to be that of the answers: not in
+// less than float32, of random answers, through the rounding of a quantised file, or with a control held constant.
+func (w *crafting) slope() error {
+	if w.plan.Config.Runtime.Reduced() != "" || w.plan.Config.Model(w.cell.Model).Votes > 0 ||
+		w.on.Of.Net.Graph.IsCopy() || w.cell.Mode == result.WhiteboxDetached {
+		return nil
+	}
+	ratios, err := sampled(w, "slope", func(i int) bool { return w.clean[i].Right },
+		func(ctx context.Context, im attacks.Image) (float64, error) {
+			return signs.Slope(ctx, w.on, im, slopeRadius)
+		})
+	if err != nil || len(ratios) == 0 {
+		return err
+	}
+	if median := lists.Median(ratios); math.Abs(median-1) > farSlope {
+		w.warnings = append(w.warnings, result.WarnGradientDiffers.New("along its gradient, by a twentieth of a grey "+
+			"level, the margin of the median image changes by %.2f times what the gradient says", median))
+	}
+	return nil
 }
 
 // needed reports whether the k-th component has anything to do: its gradient exists, and there are the signs that it

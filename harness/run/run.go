@@ -25,6 +25,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/signs"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/memory"
@@ -189,7 +190,9 @@ func (r *run) end(report func(*result.File) error, err error) error {
 	if err == nil {
 		r.record.Finished = new(now())
 	}
-	maskedByControl(r.record.Cells, r.progress)
+	signs.Between(r.record.Cells, func(c *result.Cell, w result.Warning) {
+		r.progress.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
+	})
 	published, perr := r.out.Publish(r.record, report)
 	perr = cmp.Or(perr, r.journal.Close())
 	switch {

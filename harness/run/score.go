@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/signs"
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
@@ -467,7 +468,7 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
 		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })
-		warn(float64(made.refuted) > noise*float64(len(v)), result.WarnClaimRefuted,
+		warn(float64(made.refuted) > signs.Noise*float64(len(v)), result.WarnClaimRefuted,
 			"an attack claimed %d successes that the judge did not see again", made.refuted)
 		healed := 0
 		for i, a := range made.each {
@@ -486,7 +487,7 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 				again.N, s.Setting().Precision, again.N-again.Agree)
 		}
 		list = append(list, made.warnings...)
-		for _, broke := range squareWins(made.steps, len(v)) {
+		for _, broke := range signs.SquareWins(made.steps, len(v)) {
 			warn(true, result.WarnSquareWins,
 				"Square, which sees no gradients, broke %d images that the gradient attacks before it had left", broke)
 		}
@@ -508,23 +509,6 @@ func share(n, of int) string {
 	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
-// noise is the fraction of images above which Square's success means something, as in the reference AutoAttack.
-const noise = 0.002
-
-// squareWins lists how many images each Square after a gradient attack broke, if that is more than noise.
-func squareWins(steps []result.Step, n int) []int {
-	var wins []int
-	for i, s := range steps {
-		if s.Attack != "square" || i == 0 {
-			continue
-		}
-		if broke := int((steps[i-1].Robust-s.Robust)*float64(n) + 0.5); broke > 1 && float64(broke) > noise*float64(n) {
-			wins = append(wins, broke)
-		}
-	}
-	return wins
-}
-
 // fewest is the least number of images for a statement about chance.
 const fewest = 20
 
@@ -532,39 +516,4 @@ const fewest = 20
 func nearChance(v []judge.Verdict, classes int) bool {
 	right := lists.Count(v, func(v judge.Verdict) bool { return v.Right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
-}
-
-// maskingDrop is how far an oblivious accuracy must lie above the accuracy under an attack through the controls to
-// count as masked.
-const maskingDrop = 0.1
-
-// maskedByControl warns in oblivious cells whose control keeps more than the undefended network, and loses it to the
-// same attack through the controls: the control hid the gradient instead of healing.
-func maskedByControl(cells []result.Cell, p *progress.Progress) {
-	for i := range cells {
-		c := &cells[i]
-		if c.Mode != result.Oblivious || c.Defense == cell.None || c.Epsilon == 0 {
-			continue
-		}
-		healed := c.Error == "" && slices.ContainsFunc(cells, func(b result.Cell) bool {
-			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == cell.None &&
-				b.Column == c.Column && b.Accuracy < c.Accuracy
-		})
-		for _, w := range cells {
-			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Row != c.Row ||
-				w.Column != c.Column || *w.Norm != *c.Norm {
-				continue
-			}
-			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {
-				elsewhere := ""
-				if w.Suite != c.Suite {
-					elsewhere = " (suite " + w.Suite + ")"
-				}
-				c.Warn(result.WarnMaskedByControl.New(
-					"%.1f %%, but through the control %.1f %%%s", 100*c.Accuracy, 100*w.Accuracy, elsewhere))
-				w := c.Warnings[len(c.Warnings)-1]
-				p.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
-			}
-		}
-	}
 }

@@ -13,13 +13,11 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/cell"
 	"selfheal/harness/certify"
 	"selfheal/harness/config"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
-	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
@@ -285,28 +283,6 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Square's success counts from two images and more than two of a thousand, after another attack.
-func TestSquareWins(t *testing.T) {
-	step := func(attack string, robust float64) result.Step { return result.Step{Attack: attack, Robust: robust} }
-	for _, c := range []struct {
-		steps []result.Step
-		n     int
-		want  []int
-	}{
-		{[]result.Step{step("square", 0.1)}, 100, nil},
-		{[]result.Step{step("apgd-ce", 0.5), step("square", 0.48)}, 100, []int{2}},
-		{[]result.Step{step("apgd-ce", 0.5), step("square", 0.49)}, 100, nil},
-		{[]result.Step{step("apgd-ce", 0.5), step("square", 0.4985)}, 10000, nil},
-		{[]result.Step{step("apgd-ce", 0.5), step("square", 0.4975)}, 10000, []int{25}},
-		{[]result.Step{step("apgd-ce", 0.5), step("square", 0.3), step("fab", 0.2), step("square", 0.1)}, 10,
-			[]int{2, 0}[:1]},
-	} {
-		if got := squareWins(c.steps, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%v of %d images: %v, want %v", c.steps, c.n, got, c.want)
-		}
-	}
-}
-
 // An accuracy is near chance if Wilson's interval contains the accuracy of guessing, for at least 20 images.
 func TestNearChance(t *testing.T) {
 	for _, c := range []struct {
@@ -319,66 +295,6 @@ func TestNearChance(t *testing.T) {
 		}
 		if got := nearChance(v, 10); got != c.want || c.n >= 20 && got != (stats.Wilson(c.right, c.n)[0] <= 0.1) {
 			t.Errorf("%d of %d right, 10 classes: %v", c.right, c.n, got)
-		}
-	}
-}
-
-// A control masks if it keeps a tenth more than under an attack that knows it, significantly, and more than the
-// undefended network.
-func TestMasked(t *testing.T) {
-	cell := func(mode, defense string, accuracy, low, high float64) result.Cell {
-		return result.Cell{ID: cell.Of(mode+defense, "m", defense, "pgd", 0.1).In("d", mode), Norm: new("linf"),
-			Accuracy: accuracy, CI95: [2]float64{low, high}}
-	}
-	masked := func(change func(cells []result.Cell)) bool {
-		cells := []result.Cell{cell(result.Oblivious, "none", 0.1, 0, 1), cell(result.Oblivious, "loop", 0.6, 0.5, 0.7),
-			cell(result.WhiteboxThrough, "loop", 0.2, 0.1, 0.3)}
-		cells[0].Suite = cells[1].Suite
-		change(cells)
-		maskedByControl(cells, &progress.Progress{})
-		if len(cells[0].Warnings)+len(cells[2].Warnings) > 0 {
-			t.Errorf("another cell is warned about: %+v", cells)
-		}
-		return len(cells[1].Warnings) == 1
-	}
-	for _, c := range []struct {
-		bare, healed, through float64
-		high                  float64 // end of the last one's interval
-		want                  bool
-	}{
-		{0.1, 0.6, 0.2, 0.3, true}, {0.1, 0.6, 0.2, 0.5, false}, {0.1, 0.6, 0.2, 0.51, false},
-		{0.1, 0.6, 0.5, 0.4, false},
-		{0.1, 0.6, 0.45, 0.4, true}, {0.6, 0.6, 0.2, 0.3, false}, {0.59, 0.6, 0.2, 0.3, true},
-		{0.05, 0.2, 0.1, 0.3, false}, // a tenth and no more
-	} {
-		got := masked(func(cells []result.Cell) {
-			cells[0].Accuracy, cells[1].Accuracy, cells[2].Accuracy, cells[2].CI95[1] = c.bare, c.healed, c.through,
-				c.high
-		})
-		if got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-	for _, c := range []struct {
-		change func(c *result.Cell)
-		asked  [3]bool // the cells for which it matters
-	}{
-		{func(c *result.Cell) { c.Error = "e" }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Model = "n" }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Attack = "fab" }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Defense = "other" }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Epsilon = 0.2 }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Epsilon = 0; c.Attack = "none" }, [3]bool{true, true, true}},
-		{func(c *result.Cell) { c.Dataset = "e" }, [3]bool{false, true, true}},
-		{func(c *result.Cell) { c.Norm = new("l2") }, [3]bool{false, true, true}},
-		{func(c *result.Cell) { c.Mode = result.WhiteboxDetached }, [3]bool{false, true, true}},
-		{func(c *result.Cell) { c.Suite = "s" }, [3]bool{true, true, false}},
-	} {
-		for i, asked := range c.asked {
-			var changed result.Cell
-			if masked(func(cells []result.Cell) { c.change(&cells[i]); changed = cells[i] }) == asked {
-				t.Errorf("cell %d is %+v", i, changed)
-			}
 		}
 	}
 }

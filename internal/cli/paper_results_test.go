@@ -173,7 +173,8 @@ func TestFirstImages(t *testing.T) {
 		done(t, append(args, "--quiet")...)
 		got, _ := results(t, out)
 		if all != 60 || differ > 0 || len(got.Cells) != len(want.Cells) {
-			t.Fatalf("%s: %d cells, not %d; %d of %d verdicts differ", folder, len(got.Cells), len(want.Cells), differ, all)
+			t.Fatalf("%s: %d cells, not %d; %d of %d verdicts differ", folder, len(got.Cells), len(want.Cells), differ,
+				all)
 		}
 		for i, c := range got.Cells {
 			w, differ := want.Cells[i].Verdicts, 0

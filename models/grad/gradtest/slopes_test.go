@@ -36,7 +36,8 @@ func TestSlopes(t *testing.T) {
 	placed := func(op string) func(b *onnx.Builder, x string) string { // among x, 2x and 0, by a new last axis
 		return func(b *onnx.Builder, x string) string {
 			x = b.Op("Unsqueeze", x, b.Ints(2))
-			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, x, b.Op("Mul", x, b.Float(2)), b.Op("Mul", x, b.Float(0)))
+			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, x, b.Op("Mul", x, b.Float(2)),
+				b.Op("Mul", x, b.Float(0)))
 			return float(b, b.OpWith(op, onnx.Attrs{"axis": int64(2), "keepdims": int64(0)}, all))
 		}
 	}
@@ -83,18 +84,20 @@ func TestSlopes(t *testing.T) {
 		"Sigmoid":     {one("Sigmoid"), func(x float64) float64 { return math.Pow(2+math.Abs(x), -2) }, 1},
 		"Tanh":        {one("Tanh"), func(x float64) float64 { return math.Pow(1+math.Abs(x), -2) }, 1},
 		"HardSigmoid": {one("HardSigmoid"), func(float64) float64 { return 0.2 }, 1},
-		"Equal":       {compared("Equal"), func(x float64) float64 { return math.Copysign(kernel(x-0.25), 0.25-x) }, 2},
-		"And":         {joined("And"), func(x float64) float64 { return 2 * positive(x-0.25) * kernel(x-0.25) }, 4},
-		"Or":          {joined("Or"), func(x float64) float64 { return 2 * (1 - positive(x-0.25)) * kernel(x-0.25) }, 4},
+		"Equal": {compared("Equal"), func(x float64) float64 {
+			return math.Copysign(kernel(x-0.25), 0.25-x)
+		}, 2},
+		"And": {joined("And"), func(x float64) float64 { return 2 * positive(x-0.25) * kernel(x-0.25) }, 4},
+		"Or":  {joined("Or"), func(x float64) float64 { return 2 * (1 - positive(x-0.25)) * kernel(x-0.25) }, 4},
 		// Places 0, 1, 2 of x, 2x and 0, as means, coded by two of them.
 		"ArgMax": {placed("ArgMax"), func(x float64) float64 { return place(x) }, 2},
 		"ArgMin": {placed("ArgMin"), func(x float64) float64 { return -place(-x) }, 2},
 		"OneHot": {func(b *onnx.Builder, x string) string { // of 0, 1 or 2 the first two, times 5 and 7
 			i := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Clip", x, b.Float(0), b.Float(2)))
-			code := b.OpWith("OneHot", onnx.Attrs{"axis": int64(-1)}, i, b.Ints(3), b.Const(onnx.FloatTensor(onnx.Shape{2},
+			code := b.OpWith("OneHot", onnx.Attrs{"axis": int64(-1)}, i, b.Ints(3), b.Const(onnx.FloatVector(
 				[]float32{1, 3})))
-			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", code, b.Const(onnx.FloatTensor(
-				onnx.Shape{3}, []float32{5, 7, 2}))), b.Ints(2))
+			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", code, b.Const(onnx.FloatVector(
+				[]float32{5, 7, 2}))), b.Ints(2))
 		}, func(x float64) float64 { return []float64{7, -3, -7}[int(max(0, min(x, 2)))] }, 3},
 		"derivative": {one("Relu"), func(x float64) float64 {
 			if x > 0 {
