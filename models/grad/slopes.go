@@ -13,6 +13,7 @@ import (
 //	sign, rounding, casts to integers: x̄ = g
 //	quantisation: x̄ = g/scale, also where it saturates; Clip, HardSigmoid: x̄ = g and α·g, also outside
 //	sigmoid and tanh: x̄ = g/(2 + |x|)² and g/(1 + |x|)², which do not underflow
+//	softmax: that of softmax(x/t) with t = max(1, range/10), whose range of 10 does not saturate
 //	a > b and its kin: ā = −b̄ = g/(1 + 10·|a − b|)², as for spiking networks (Zenke & Ganguli 2018)
 //	a = b: ā = −b̄ = −g·sign(a − b)/(1 + 10·|a − b|)²
 //	a and b: ā = g·b; a or b: ā = g·(1 − b)
@@ -78,6 +79,14 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 		"Or":     joined(func(c *Context, other string) string { return c.Op("Sub", c.Float(1), other) }),
 		"ArgMax": placed("Identity"), "ArgMin": placed("Neg"),
 		"Sigmoid": saturating(2), "Tanh": saturating(1),
+		"Softmax": func(c *Context, n *onnx.Node, gy []string) []string {
+			x, axis := n.Inputs[0], c.Ints(n.Axis())
+			span := c.Op("Sub", c.Op("ReduceMax", x, axis), c.Op("ReduceMin", x, axis))
+			t := c.Op("Max", c.Op("Mul", span, c.Float(0.1)), c.Float(1))
+			p := c.OpWith("Softmax", onnx.Attrs{"axis": n.Axis()}, c.Op("Div", x, t))
+			inner := c.Sum(c.Op("Mul", gy[0], p), []int64{n.Axis()})
+			return []string{c.Op("Div", c.Op("Mul", p, c.Op("Sub", gy[0], inner)), t)}
+		},
 		"HardSigmoid": func(c *Context, n *onnx.Node, gy []string) []string {
 			return []string{c.Op("Mul", gy[0], c.Float(n.Float("alpha", 0.2)))}
 		},

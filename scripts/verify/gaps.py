@@ -14,7 +14,7 @@ NAME-NORM-EPSILON.npz (ℓ∞: in 255ths) with `verdicts` (1 = stands) and `adve
 |---|---|---|
 | `bits3` | pixels of 3 bits | rounding has the slope 1 |
 | `jpeg` | 8×8 DCT of Y, Cb, Cr, rounded to multiples of JPEG's tables | likewise |
-| `times1e4` | logits × 10⁴ | the margin of the logits before |
+| `times1e4` | probabilities × 10 of logits × 10⁴ | the margin of the logits before |
 | `dropout` | dropout left on behind every ReLU of the last stage | the mean gradient of 20 draws |
 | `meansparse` | what lies near a channel's mean becomes the mean, before every ReLU (Amini et al. 2024) | slope 1 |
 | `thermometer` | 16 thermometers for each value (Buckman et al. 2018) | each level has the slope of a ramp |
@@ -110,7 +110,7 @@ class Times(nn.Module):
 
     def forward(self, x):
         z = self.network(x)
-        return z if Slope.on else self.factor * z
+        return z if Slope.on else 10 * torch.softmax(self.factor * z, 1)
 
 
 class MeanSparse:

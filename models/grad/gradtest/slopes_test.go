@@ -89,6 +89,17 @@ func TestSlopes(t *testing.T) {
 		}, 2},
 		"And": {joined("And"), func(x float64) float64 { return 2 * positive(x-0.25) * kernel(x-0.25) }, 4},
 		"Or":  {joined("Or"), func(x float64) float64 { return 2 * (1 - positive(x-0.25)) * kernel(x-0.25) }, 4},
+		"Softmax": {func(b *onnx.Builder, x string) string { // the first of 100·x, 0 and 0, by a new last axis
+			x = b.Op("Unsqueeze", x, b.Ints(2))
+			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, b.Op("Mul", x, b.Float(100)), b.Op("Mul", x, b.Float(0)),
+				b.Op("Mul", x, b.Float(0)))
+			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", b.OpWith("Softmax",
+				onnx.Attrs{"axis": int64(2)}, all), b.Const(onnx.FloatVector([]float32{1, 0, 0}))), b.Ints(2))
+		}, func(x float64) float64 {
+			t := math.Max(1, 10*math.Abs(x))
+			p := math.Exp(100*x/t) / (math.Exp(100*x/t) + 2)
+			return 100 / t * p * (1 - p)
+		}, 1},
 		// Places 0, 1, 2 of x, 2x and 0, as means, coded by two of them.
 		"ArgMax": {placed("ArgMax"), func(x float64) float64 { return place(x) }, 2},
 		"ArgMin": {placed("ArgMin"), func(x float64) float64 { return -place(-x) }, 2},
