@@ -14,6 +14,13 @@ import (
 type Parameter struct {
 	setting.Setting
 	Norms []Norm // the norms in which it has a meaning; nil: all
+	late  bool   // there are results without it: at its default it is not described
+}
+
+// later marks a parameter that was added after results had been written, so that runs go on as they began.
+func (p Parameter) later() Parameter {
+	p.late = true
+	return p
 }
 
 // shared reports whether a custom AutoAttack may set the parameter for all its components at once. It may not set a

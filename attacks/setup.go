@@ -351,7 +351,7 @@ func (c part) described(n Norm) given {
 		if !ok {
 			v = p.Rule
 		}
-		if p.hasUse(n) {
+		if p.hasUse(n) && !(p.late && v == p.Default) {
 			all[p.Name] = v
 		}
 	}

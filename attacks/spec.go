@@ -79,7 +79,7 @@ var Specs = []Spec{
 		Doc: "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
 		Parameters: append(slices.Clip(apgdParameters), climbed(TargetedDLR, TargetedCrossEntropy, LogitDifference),
 			choice("order", "what ranks the wrong classes: their logits, or the distance to their linearised boundary",
-				"logits", byDistance)),
+				"logits", byDistance).later()),
 		start: newAPGD,
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/harness/stats"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/words"
@@ -158,15 +159,28 @@ func written(c *result.Cell, of result.Column, v any) any {
 	return v
 }
 
-// withComponents adds a row for each component of each cell's attack.
+// withComponents adds a row for each component of each cell's attack. How many of its images the last one broke, with
+// the interval, says what another of its kind would find for as many passes.
 func (s Suite) withComponents(t Table) Table {
-	t.head(true, "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time")
+	t.head(true, "Component", "Attacked", "Broken of these (%)", "Accuracy after (%)", "Forward passes", "Backward passes", "Time")
 	s.Each(func(c *result.Cell, col words.Column) {
-		names := words.Components(c.Steps)
+		names, standing := words.Components(c.Steps), 0
 		for i, st := range c.Steps {
+			if i == 0 {
+				standing = st.Attacked
+			}
+			left := int(math.Round(st.Robust * float64(c.N)))
 			after := text(words.Percent(st.Robust, c.N))
 			after.Bar = st.Robust
-			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), names[i], st.Attacked, after, st.Forward,
+			broken := ""
+			if n := st.Attacked; n > 0 {
+				broke := min(max(standing-left, 0), n) // of shards and seeds only a part may be attacked
+				ends := stats.Wilson(broke, n)
+				broken = words.Percent(float64(broke)/float64(n), n) + " " +
+					words.Range(words.Percent(ends[0], n), words.Percent(ends[1], n))
+			}
+			standing = left
+			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), names[i], st.Attacked, broken, after, st.Forward,
 				st.Backward, timed(st.Seconds))
 		}
 	})
