@@ -42,8 +42,7 @@ func TestAlong(t *testing.T) {
 				t.Errorf("%v, %s: the loss is %v, not %v", s.Method, name, got.Loss, own.Loss)
 			}
 		}
-		for o, name := range map[attacks.Oracle]string{detached: attacks.Detached, through: attacks.Slopes,
-			c.net: attacks.Bare} {
+		for o, name := range map[attacks.Oracle]string{detached: attacks.Detached, c.net: attacks.Bare} {
 			if by := must.Get(attacks.Along(o, name))(t); by != nil {
 				t.Errorf("%v: %T has %s", s.Method, o, name)
 			}
@@ -51,8 +50,8 @@ func TestAlong(t *testing.T) {
 	}
 }
 
-// A network that rounds its image has no gradient of its own; along slopes it has that of the network without rounding,
-// at the rounded image, and its own answers.
+// A network that rounds its image has no gradient of its own; along slopes it has those of the network without
+// rounding, which has some of its own, at the rounded image, and its own answers.
 func TestAlongSlopes(t *testing.T) {
 	plain := defended(t, solvers[0], 0).net
 	b := &onnx.Builder{G: onnx.NewGraph("rounded")}
@@ -65,7 +64,7 @@ func TestAlongSlopes(t *testing.T) {
 	for i, v := range at {
 		at[i] = float32(math.RoundToEven(float64(8*v)) / 8)
 	}
-	want := gradient(t, plain, at, attacks.Margin, 1, 0)
+	want := gradient(t, alongIn(t, plain, attacks.Slopes), at, attacks.Margin, 1, 0)
 	got := gradient(t, alongIn(t, rounded, attacks.Slopes), image, attacks.Margin, 1, 0)
 	own := gradient(t, rounded, image, attacks.Margin, 1, 0)
 	for i, g := range want.Gradient {

@@ -162,7 +162,8 @@ func written(c *result.Cell, of result.Column, v any) any {
 // withComponents adds a row for each component of each cell's attack. How many of its images the last one broke, with
 // the interval, says what another of its kind would find for as many passes.
 func (s Suite) withComponents(t Table) Table {
-	t.head(true, "Component", "Attacked", "Broken of these (%)", "Accuracy after (%)", "Forward passes", "Backward passes", "Time")
+	t.head(true, "Component", "Attacked", "Broken of these (%)", "Accuracy after (%)", "Forward passes",
+		"Backward passes", "Time")
 	s.Each(func(c *result.Cell, col words.Column) {
 		names, standing := words.Components(c.Steps), 0
 		for i, st := range c.Steps {

@@ -91,8 +91,8 @@ func TestSlopes(t *testing.T) {
 		"Or":  {joined("Or"), func(x float64) float64 { return 2 * (1 - positive(x-0.25)) * kernel(x-0.25) }, 4},
 		"Softmax": {func(b *onnx.Builder, x string) string { // the first of 100·x, 0 and 0, by a new last axis
 			x = b.Op("Unsqueeze", x, b.Ints(2))
-			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, b.Op("Mul", x, b.Float(100)), b.Op("Mul", x, b.Float(0)),
-				b.Op("Mul", x, b.Float(0)))
+			zero := b.Op("Mul", x, b.Float(0))
+			all := b.OpWith("Concat", onnx.Attrs{"axis": int64(2)}, b.Op("Mul", x, b.Float(100)), zero, zero)
 			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", b.OpWith("Softmax",
 				onnx.Attrs{"axis": int64(2)}, all), b.Const(onnx.FloatVector([]float32{1, 0, 0}))), b.Ints(2))
 		}, func(x float64) float64 {
