@@ -18,6 +18,9 @@ const (
 	Nearby   = "nearby"   // the mean over points nearby; every oracle has it
 )
 
+// Gradients lists them. The name of a component that follows one ends in it.
+var Gradients = []string{Slopes, Detached, Bare, Nearby}
+
 // Other is an oracle with other gradients than its own.
 type Other interface {
 	// Along returns an oracle of the same answers that follows another gradient, or nil if it has none of that name.

@@ -79,10 +79,19 @@ func (c Column) Short() string {
 	return name
 }
 
-// Component writes the kind of an attack's component: "APGD-CE".
+// Component writes the kind of an attack's component, with its loss and its gradient if these are others than usual:
+// "APGD-CE", "APGD margin, slopes".
 func Component(kind string) string {
 	if name, known := AttackNames[kind]; known {
 		return name
+	}
+	for _, g := range attacks.Gradients {
+		if base, of := strings.CutSuffix(kind, "-"+g); of {
+			return Component(base) + ", " + g
+		}
+	}
+	if loss, climbs := strings.CutPrefix(kind, "apgd-"); climbs {
+		return "APGD " + Clean(strings.ReplaceAll(loss, "-", " "))
 	}
 	return Clean(kind)
 }
