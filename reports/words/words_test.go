@@ -72,10 +72,12 @@ func TestSlugs(t *testing.T) {
 
 // A component's name has its loss and the gradient that it follows.
 func TestComponent(t *testing.T) {
-	for kind, want := range map[string]string{"apgd-ce": "APGD-CE", "apgd-t": "APGD-T", "square": "Square",
-		"other":            "other",
-		"apgd-ce-detached": "APGD-CE, detached", "apgd-margin": "APGD margin", "apgd-margin-slopes": "APGD margin, slopes",
-		"apgd-logit-difference-nearby": "APGD logit difference, nearby"} {
+	for kind, want := range map[string]string{
+		"apgd-ce": "APGD-CE", "apgd-t": "APGD-T", "square": "Square", "other": "other",
+		"apgd-ce-detached": "APGD-CE, detached", "apgd-margin": "APGD margin",
+		"apgd-margin-slopes":           "APGD margin, slopes",
+		"apgd-logit-difference-nearby": "APGD logit difference, nearby",
+	} {
 		if got := Component(kind); got != want {
 			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
