@@ -31,7 +31,7 @@ func newAPGD(c common) Method {
 }
 
 // Passes counts Steps + 1 gradients for each run (one more for each of the two larger radii), and one forward pass that
-// ranks the targets. With GiveUp there are fewer.
+// ranks the targets, with a gradient for each of them if they are ordered by distance. With GiveUp there are fewer.
 func (a apgd) Passes(classes int) (forward, backward int) {
 	backward = times(a.EOTIter, a.Restarts, a.Steps+len(a.stages()))
 	if !a.Loss.Targeted() {

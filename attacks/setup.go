@@ -289,7 +289,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 			attack = again{attack, place}
 		}
 		placed[attack.Name()]++
-		if s.Stored() && !p.spec.labels {
+		if s.Stored() && !c.spec.labels {
 			attack = stored{attack, s.Norm, epsilon}
 		}
 		if aim.Targeted() {

@@ -327,7 +327,7 @@ func standard(n Norm) []Component {
 }
 
 // targets is how many wrong classes an attack aims at.
-var targets = whole("targets", 9, "wrong classes aimed at, highest logit first; at most as many as there are")
+var targets = whole("targets", 9, "wrong classes aimed at, the nearest first; at most as many as there are")
 
 // apgdParameters are the parameters of all forms of Auto-PGD. The sections belong to Croce & Hein 2020, "Reliable
 // evaluation…", or with the year to 2021, "Mind the box…".

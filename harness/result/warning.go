@@ -260,11 +260,11 @@ var (
 		"Report both numbers; the lower one bounds robustness.")
 	WarnGradientDiffers = warning("gradient-differs",
 		"It is too high if the attacks follow that gradient.",
-		"Along the gradient of the margin, by a twentieth of a grey level forth and back, the margin of the median "+
+		"Along the gradient of the margin, by a twentieth of a grey level back and forth, the margin of the median "+
 			"image (of 32 that the network is right on, 8 behind a control) changes by less than three quarters or "+
 			"more than five quarters of what the gradient says. Gradients of trained networks are right within 3 %. "+
 			"Here the loss is flat or jumps where the gradient promises a slope: thresholds, rounding, or only the "+
-			"largest values. Quantised networks, whose gradients pass straight through the rounding, are not asked.",
+			"largest values. Quantised networks and those that take uint8, whose gradients pass through a rounding, are not probed.",
 		"Attack it with AutoAttack's version `adaptive`, which follows slopes and means of gradients, too.")
 	WarnOneStepWins = warning("one-step-wins",
 		"It is too high by these images at least.",

@@ -255,15 +255,15 @@ func (w *crafting) unbounded() error {
 const farSlope, slopeRadius = 0.25, 0.05 / 255
 
 // slope compares the gradient with what the answers do along it, where it is meant to be that of the answers: not in
-// less than float32, of random answers, through the rounding of a quantised file, or with a control held constant.
+// less than float32, of random answers, through the rounding of a file, or with a control held constant.
 func (w *crafting) slope() error {
-	if w.plan.Config.Runtime.Reduced() != "" || w.plan.Config.Model(w.cell.Model).Votes > 0 ||
-		w.cell.Mode == result.WhiteboxDetached {
+	if w.plan.Config.Runtime.Reduced() != "" || w.plan.Config.Model(w.on.Of.Model).Votes > 0 ||
+		w.cell.Mode == result.WhiteboxDetached && w.on.Of.Control != nil || w.seed != w.plan.Config.Seed {
 		return nil
 	}
 	ratios, err := sampled(w, "slope", func(i int) bool { return w.clean[i].Right },
 		func(ctx context.Context, im attacks.Image) (float64, error) {
-			if w.on.Of.Net.Graph.IsCopy() {
+			if g := w.on.Of.Net.Graph; g.IsCopy() || g.Levels {
 				return 1, nil
 			}
 			return signs.Slope(ctx, w.on, im, slopeRadius)
@@ -272,7 +272,7 @@ func (w *crafting) slope() error {
 	if errors.As(err, &lacks) { // shards of an earlier version
 		return nil
 	}
-	if err != nil || len(ratios) == 0 {
+	if err != nil || len(ratios) < probedControlled {
 		return err
 	}
 	if median := lists.Median(ratios); math.Abs(median-1) > farSlope {

@@ -18,8 +18,7 @@ import (
 // masked.
 const drop = 0.1
 
-// Noise is the fraction of images above which Square's success means something, as in the reference AutoAttack, or that
-// of another attack that should find less.
+// Noise is the fraction of images above which a finding is more than chance, as in the reference AutoAttack.
 const Noise = 0.002
 
 // Between adds the warnings that follow from a run's cells together, and tells warned of each.
@@ -41,8 +40,12 @@ func masked(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == cell.None &&
 				b.Column == c.Column && b.Accuracy < c.Accuracy
 		})
-	for _, w := range cells {
-		if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Row != c.Row || w.Column != c.Column ||
+	if !healed {
+		return nil
+	}
+	for k := range cells {
+		w := &cells[k]
+		if w.Error != "" || w.Mode != result.WhiteboxThrough || w.Row != c.Row || w.Column != c.Column ||
 			*w.Norm != *c.Norm || c.Accuracy-w.Accuracy <= drop || c.CI95[0] <= w.CI95[1] {
 			continue
 		}
@@ -56,18 +59,29 @@ func masked(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 	return list
 }
 
-// beaten warns of a cell that an attack by the classifier's own gradient, in several steps, has left images in that a
-// weaker one breaks: one of a single step, or images made on another network.
+// many is the least number of gradients for an image in an attack of many steps.
+const many = 10
+
+// form returns what a recipe's name says about pixels, classes aimed at and precision: "+8bit".
+func form(recipe string) string {
+	_, after, _ := strings.Cut(recipe, "+")
+	return after
+}
+
+// beaten warns of a cell where an attack of many steps along the classifier's own gradient leaves images that a weaker
+// attack breaks: a single step, or images made on another network.
 func beaten(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 	unaware := c.Defense != cell.None && (c.Mode == result.Oblivious || c.Mode == result.Transfer)
-	if kind, _, _ := strings.Cut(c.Recipe, "/"); c.Error != "" || unaware || c.Source != "" && c.Source != c.Model ||
-		!strings.HasPrefix(kind, "autoattack") && !strings.HasPrefix(kind, "apgd") && kind != "pgd" &&
-			kind != "mi-fgsm" {
+	if c.Error != "" || unaware || c.Norm == nil || c.Source != "" && c.Source != c.Model ||
+		!slices.ContainsFunc(c.Steps, func(s result.Step) bool {
+			return s.Attacked > 0 && s.Backward >= many*int64(s.Attacked)
+		}) {
 		return nil
 	}
-	for _, w := range cells {
+	for k := range cells {
+		w := &cells[k]
 		if w.Error != "" || w.Suite != c.Suite || w.Row != c.Row || w.Mode != c.Mode || w.Epsilon != c.Epsilon ||
-			w.Norm == nil || *w.Norm != *c.Norm || len(w.Verdicts) != len(c.Verdicts) {
+			w.Norm == nil || *w.Norm != *c.Norm || len(w.Verdicts) != len(c.Verdicts) || form(w.Recipe) != form(c.Recipe) {
 			continue
 		}
 		broke := 0
@@ -103,15 +117,28 @@ func SquareWins(steps []result.Step, n int) []int {
 	return wins
 }
 
+// random is the relative change of a margin, asked for twice, above which the answers are random.
+const random = 1e-4
+
 // Slope returns by how much the margin between the classes changes along its own gradient, as a fraction of what the
-// gradient promises: 1 where the gradient is right, or 0 or not finite, which are other signs. The step is of at most
-// radius in each pixel, forth and back.
+// gradient promises: 1 where the gradient is right. It is also 1 where the gradient is 0 or not finite, or the answer is
+// random, which are other signs. The step is of at most radius in each pixel, back and forth.
 func Slope(ctx context.Context, o attacks.Oracle, im attacks.Image, radius float32) (float64, error) {
 	e := attacks.Evaluation{Logits: make([]float32, o.Classes())}
 	if err := o.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e); err != nil {
 		return 0, err
 	}
 	promised, rise := 0.0, 0.0
+	var own [2]float64
+	for i := range own {
+		if err := o.Logits(ctx, im.Pixels, e.Logits); err != nil {
+			return 0, err
+		}
+		own[i] = attacks.Margin.Value(e.Logits, im.Label, -1)
+	}
+	if math.Abs(own[0]-own[1]) > random*math.Abs(own[0]) {
+		return 1, nil
+	}
 	for _, side := range [...]float32{1, -1} {
 		x := slices.Clone(im.Pixels)
 		for i, g := range e.Gradient {

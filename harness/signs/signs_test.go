@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/attacks"
@@ -77,7 +78,9 @@ func TestBeaten(t *testing.T) {
 	made := func(attack, recipe, source, verdicts string) result.Cell {
 		c := result.Cell{ID: cell.Of("s", "m", "none", attack, 0.1).In("d", result.Whitebox), Norm: new("linf"),
 			Recipe: recipe, N: len(verdicts), Verdicts: verdicts}
-		c.Source = source
+		if c.Source = source; !strings.HasPrefix(recipe, "fgsm") && !strings.HasPrefix(recipe, "square") {
+			c.Steps = []result.Step{{Attacked: 4, Backward: 40}}
+		}
 		return c
 	}
 	many := made("aa", "autoattack-standard/3", "", "1110000000")
@@ -86,6 +89,7 @@ func TestBeaten(t *testing.T) {
 		want  []string // of the first cell
 	}{
 		"a single step": {[]result.Cell{many, made("step", "fgsm/1", "", "0010000000")}, []string{"one-step-wins"}},
+		"another form":  {[]result.Cell{many, made("step", "fgsm/1+8bit", "", "0010000000")}, nil},
 		"one image":     {[]result.Cell{many, made("step", "fgsm/1", "", "0110000000")}, nil},
 		"no step":       {[]result.Cell{many, made("pgd", "pgd/1", "", "0000000000")}, nil},
 		"of a step":     {[]result.Cell{made("one", "fgsm/1", "", "1111"), made("step", "fgsm/1", "", "0000")}, nil},
@@ -149,6 +153,7 @@ func TestUnaware(t *testing.T) {
 		cells := make([]result.Cell, 2)
 		for i, recipe := range []string{"pgd/1", "fgsm/1"} {
 			cells[i] = result.Cell{ID: cell.Of("s", "m", "loop", recipe, 0.1).In("d", mode), Norm: new("linf"),
+				Steps:  []result.Step{{Attacked: 4, Backward: []int64{40, 4}[i]}},
 				Recipe: recipe, N: 4, Verdicts: []string{"1111", "0000"}[i]}
 		}
 		if Between(cells, func(*result.Cell, result.Warning) {}); len(cells[0].Warnings) != want {

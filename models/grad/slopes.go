@@ -13,13 +13,13 @@ import (
 //	sign, rounding, casts to integers: x̄ = g
 //	quantisation: x̄ = g/scale, also where it saturates; Clip, HardSigmoid: x̄ = g and α·g, also outside
 //	sigmoid and tanh: x̄ = g/(2 + |x|)² and g/(1 + |x|)², which do not underflow
-//	softmax: that of softmax(x/t) with t = max(1, range/10), whose range of 10 does not saturate
+//	softmax: that of softmax(x/t), whose two largest lie at most 10 apart
 //	a > b and its kin: ā = −b̄ = g/(1 + 10·|a − b|)², as for spiking networks (Zenke & Ganguli 2018)
 //	a = b: ā = −b̄ = −g·sign(a − b)/(1 + 10·|a − b|)²
 //	a and b: ā = g·b; a or b: ā = g·(1 − b)
 //	cond ? a : b: as its rule, and the condition's cotangent is g·(a − b)
-//	the place of the largest: x̄ = g·p·(k − Σ p·k) with p = softmax(x) over the places k, as if it were their mean
-//	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order
+//	the place of the largest: x̄ = g·p·(k − Σ p·k)/t with p = softmax(x/t) over the places k, as if it were their mean
+//	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order; at an end, i is its own neighbour
 var slopes map[string]Rule
 
 func init() { // init breaks the cycle slopes → Backward → slopes
@@ -50,6 +50,16 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 				func() string { return c.Op("Mul", gy[0], weight(c, float(c, n.Inputs[0]))) })
 		}
 	}
+	// tempered emits softmax(x/t) along an axis, and t.
+	tempered := func(c *Context, x string, axis int64) (p, t string) {
+		t = c.Float(1)
+		if at := int(axis+int64(len(c.Shape(x)))) % len(c.Shape(x)); c.Shape(x)[at] > 1 {
+			two := c.Multi("TopK", onnx.Attrs{"axis": axis}, 2, x, c.Ints(2))[0]
+			gap := c.Op("Sub", c.pick(two, at, []int64{0}), c.pick(two, at, []int64{1}))
+			t = c.Op("Clip", c.Op("Mul", gap, c.Float(0.1)), c.Float(1), c.Float(1e6))
+		}
+		return c.OpWith("Softmax", onnx.Attrs{"axis": axis}, c.Op("Div", x, t)), t
+	}
 	placed := func(sign string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
 			shape, g := c.Shape(n.Inputs[0]), gy[0]
@@ -67,9 +77,9 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 				places.Floats[k] = float32(k)
 			}
 			at := c.Const(places)
-			p := c.OpWith("Softmax", onnx.Attrs{"axis": axis}, c.Op(sign, n.Inputs[0]))
+			p, t := tempered(c, c.Op(sign, n.Inputs[0]), axis)
 			mean := c.Sum(c.Op("Mul", p, at), []int64{axis})
-			return []string{c.Op(sign, c.Op("Mul", c.Op("Mul", g, p), c.Op("Sub", at, mean)))}
+			return []string{c.Op(sign, c.Op("Div", c.Op("Mul", c.Op("Mul", g, p), c.Op("Sub", at, mean)), t))}
 		}
 	}
 	slopes = map[string]Rule{
@@ -80,10 +90,7 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 		"ArgMax": placed("Identity"), "ArgMin": placed("Neg"),
 		"Sigmoid": saturating(2), "Tanh": saturating(1),
 		"Softmax": func(c *Context, n *onnx.Node, gy []string) []string {
-			x, axis := n.Inputs[0], c.Ints(n.Axis())
-			span := c.Op("Sub", c.Op("ReduceMax", x, axis), c.Op("ReduceMin", x, axis))
-			t := c.Op("Max", c.Op("Mul", span, c.Float(0.1)), c.Float(1))
-			p := c.OpWith("Softmax", onnx.Attrs{"axis": n.Axis()}, c.Op("Div", x, t))
+			p, t := tempered(c, n.Inputs[0], n.Axis())
 			inner := c.Sum(c.Op("Mul", gy[0], p), []int64{n.Axis()})
 			return []string{c.Op("Div", c.Op("Mul", p, c.Op("Sub", gy[0], inner)), t)}
 		},
@@ -94,11 +101,13 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			values, ok := c.G.Consts[n.Inputs[2]]
 			onnx.Require(ok && len(values.Floats) == 2, "its values must be constant floats")
 			last := len(c.Shape(n.Outputs[0])) - 1
-			depth := c.Shape(n.Outputs[0])[last]
+			end := int(c.Shape(n.Outputs[0])[last]) - 1
 			near := c.OpWith("OneHot", onnx.Attrs{"axis": int64(-1)}, n.Inputs[0], n.Inputs[1],
 				c.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0, (values.Floats[1] - values.Floats[0]) / 2})))
-			later := c.pick(gy[0], last, append(onnx.Range(1, int(depth)), -1))
-			sooner := c.pick(gy[0], last, append([]int64{-1}, onnx.Range(0, int(depth)-1)...))
+			at := func(places ...int64) string {
+				return c.OpWith("Gather", onnx.Attrs{"axis": int64(last)}, gy[0], c.Ints(places...))
+			}
+			later, sooner := at(append(onnx.Range(1, end+1), int64(end))...), at(append([]int64{0}, onnx.Range(0, end)...)...)
 			sum := c.Sum(c.Op("Mul", near, c.Op("Sub", later, sooner)), []int64{int64(last)})
 			return []string{c.Op("Squeeze", sum, c.Ints(int64(last)))}
 		},

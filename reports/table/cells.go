@@ -159,8 +159,8 @@ func written(c *result.Cell, of result.Column, v any) any {
 	return v
 }
 
-// withComponents adds a row for each component of each cell's attack. How many of its images the last one broke, with
-// the interval, says what another of its kind would find for as many passes.
+// withComponents adds a row for each component of each cell's attack. The interval is of the fraction of the attacked
+// images that the component breaks, for other images of the same kind.
 func (s Suite) withComponents(t Table) Table {
 	t.head(true, "Component", "Attacked", "Broken of these (%)", "Accuracy after (%)", "Forward passes",
 		"Backward passes", "Time")
@@ -174,8 +174,8 @@ func (s Suite) withComponents(t Table) Table {
 			after := text(words.Percent(st.Robust, c.N))
 			after.Bar = st.Robust
 			broken := ""
-			if n := st.Attacked; n > 0 {
-				broke := min(max(standing-left, 0), n) // of shards and seeds only a part may be attacked
+			if n := st.Attacked; n > 0 && st.Proven == 0 {
+				broke := max(standing-left, 0)
 				ends := stats.Wilson(broke, n)
 				broken = words.Percent(float64(broke)/float64(n), n) + " " +
 					words.Range(words.Percent(ends[0], n), words.Percent(ends[1], n))
