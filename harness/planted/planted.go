@@ -407,8 +407,8 @@ func separate(others [][]float64, point []float64) *plant {
 	return &plant{weights: weights.RawVector().Data, mean: mean}
 }
 
-// climb looks for the highest score in the ball, from a corner and from the image, along gradients and, where some of the
-// network's operators have slopes, along these. It returns the best point, which is at least the corner.
+// climb looks for the highest score in the ball, from a corner and from the image, along gradients and, where some of
+// the network's operators have slopes, along these. It returns the best point, which is at least the corner.
 func (t *image) climb(ctx context.Context, p *plant, corner []float32, score float64) (best []float32, top float64,
 	err error) {
 	r, other := t.Blank(), (t.Label+1)%t.Classes()

@@ -264,7 +264,8 @@ var (
 			"image (of 32 that the network is right on, 8 behind a control) changes by less than three quarters or "+
 			"more than five quarters of what the gradient says. Gradients of trained networks are right within 3 %. "+
 			"Here the loss is flat or jumps where the gradient promises a slope: thresholds, rounding, or only the "+
-			"largest values. Quantised networks and those that take uint8, whose gradients pass through a rounding, are not probed.",
+			"largest values. Quantised networks and those that take uint8, whose gradients pass through a rounding, "+
+			"are not probed.",
 		"Attack it with AutoAttack's version `adaptive`, which follows slopes and means of gradients, too.")
 	WarnOneStepWins = warning("one-step-wins",
 		"It is too high by these images at least.",

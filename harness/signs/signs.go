@@ -121,8 +121,8 @@ func SquareWins(steps []result.Step, n int) []int {
 const random = 1e-4
 
 // Slope returns by how much the margin between the classes changes along its own gradient, as a fraction of what the
-// gradient promises: 1 where the gradient is right. It is also 1 where the gradient is 0 or not finite, or the answer is
-// random, which are other signs. The step is of at most radius in each pixel, back and forth.
+// gradient promises: 1 where the gradient is right. It is also 1 where the gradient is 0 or not finite, or the answer
+// is random, which are other signs. The step is of at most radius in each pixel, back and forth.
 func Slope(ctx context.Context, o attacks.Oracle, im attacks.Image, radius float32) (float64, error) {
 	e := attacks.Evaluation{Logits: make([]float32, o.Classes())}
 	if err := o.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e); err != nil {

@@ -107,7 +107,8 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			at := func(places ...int64) string {
 				return c.OpWith("Gather", onnx.Attrs{"axis": int64(last)}, gy[0], c.Ints(places...))
 			}
-			later, sooner := at(append(onnx.Range(1, end+1), int64(end))...), at(append([]int64{0}, onnx.Range(0, end)...)...)
+			later := at(append(onnx.Range(1, end+1), int64(end))...)
+			sooner := at(append([]int64{0}, onnx.Range(0, end)...)...)
 			sum := c.Sum(c.Op("Mul", near, c.Op("Sub", later, sooner)), []int64{int64(last)})
 			return []string{c.Op("Squeeze", sum, c.Ints(int64(last)))}
 		},
