@@ -12,7 +12,7 @@ import (
 
 // The gradients that an attack may follow in place of an oracle's own ([Other.Along]).
 const (
-	Slopes   = "slopes"   // backward pass differentiable approximation, for operators without a derivative, or that saturate
+	Slopes   = "slopes"   // backward pass differentiable approximation, for operators whose derivative vanishes
 	Detached = "detached" // of a controlled network, with the controls held constant
 	Bare     = "bare"     // of the network without its control
 	Nearby   = "nearby"   // the mean over points nearby; every oracle has it

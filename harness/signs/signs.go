@@ -81,7 +81,8 @@ func beaten(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 	for k := range cells {
 		w := &cells[k]
 		if w.Error != "" || w.Suite != c.Suite || w.Row != c.Row || w.Mode != c.Mode || w.Epsilon != c.Epsilon ||
-			w.Norm == nil || *w.Norm != *c.Norm || len(w.Verdicts) != len(c.Verdicts) || form(w.Recipe) != form(c.Recipe) {
+			w.Norm == nil || *w.Norm != *c.Norm || len(w.Verdicts) != len(c.Verdicts) ||
+			form(w.Recipe) != form(c.Recipe) {
 			continue
 		}
 		broke := 0
