@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/certify"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
+	"selfheal/harness/planted"
 	"selfheal/harness/run"
 	"selfheal/harness/stats"
 )
@@ -352,6 +353,11 @@ func (m *measuring) crafting(s plan.Step, full bool) error {
 	t := Span{at(bounds[0]), at(standing), at(bounds[1])}
 	if !known {
 		t = between(t.Low, t.High)
+	}
+	if planted.Fits(r) {
+		most := planted.Most * v.passes(planted.Passes(r, classes), 0)
+		t.Likely += min(planted.Share*t.Likely, most)
+		t.High += min(planted.Share*t.High, most)
 	}
 	if r.Norm == attacks.Linf && gradients > 0 {
 		probe, err := run.Unbounded(classes)

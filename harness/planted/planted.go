@@ -45,6 +45,13 @@ func Chosen(seed uint64, image int, spent int64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(image))).Float64() < Share*float64(spent)/typical
 }
 
+// Passes returns about how many passes it takes to plant a point in an image and to have a recipe look for it in vain.
+// A gradient counts as two.
+func Passes(r attacks.Recipe, classes int) int64 {
+	forward, backward := r.Passes(classes)
+	return typical + forward + 2*backward
+}
+
 // Options say how to plant. The zero value has the defaults.
 type Options struct {
 	Seed    uint64

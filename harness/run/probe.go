@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
@@ -13,6 +14,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/planted"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/signs"
 	"selfheal/internal/lists"
@@ -214,11 +216,12 @@ func Unbounded(classes int) (attacks.Recipe, error) {
 		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, classes)
 }
 
-// sampled asks about the first images for which holds is true, at most as many as are probed of a classifier.
-func sampled[T any](w *crafting, what string, holds func(i int) bool, ask func(ctx context.Context, im attacks.Image) (
-	T, error)) ([]T, error) {
+// sampled asks about the first images for which holds is true, at most as many as are probed of a classifier. Answers
+// that the journal has under key are not asked for again.
+func sampled[T any](w *crafting, key folder.Key, holds func(i int) bool,
+	ask func(ctx context.Context, im attacks.Image) (T, error)) ([]T, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, holds)
-	work, todo, err := folder.Recall[T](w.journal, w.key.As(what), w.set, asked, nil)
+	work, todo, err := folder.Recall[T](w.journal, key, w.set, asked, nil)
 	if err == nil {
 		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
 			func(ctx context.Context, im attacks.Image, _ int) (T, error) { return ask(ctx, im) })
@@ -236,7 +239,7 @@ func (w *crafting) unbounded() error {
 	if err != nil {
 		return err
 	}
-	stand, err := sampled(w, "epsilon 1", func(i int) bool { return w.each[i].Robust },
+	stand, err := sampled(w, w.key.As("epsilon 1"), func(i int) bool { return w.each[i].Robust },
 		func(ctx context.Context, im attacks.Image) (bool, error) {
 			how := attacks.Options{Seed: w.plan.Config.Seed, VerdictOnly: true}
 			res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
@@ -245,7 +248,7 @@ func (w *crafting) unbounded() error {
 	if left := lists.Count(stand, func(still bool) bool { return still }); err == nil && left > 0 {
 		w.warnings = append(w.warnings, result.WarnStandsAtEpsilonOne.New(
 			"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
-				"stops the attack", share(left, len(stand))))
+				"stops the attack", signs.Share(left, len(stand))))
 	}
 	return err
 }
@@ -255,13 +258,15 @@ func (w *crafting) unbounded() error {
 const farSlope, slopeRadius = 0.25, 0.05 / 255
 
 // slope compares the gradient with what the answers do along it, where it is meant to be that of the answers: not in
-// less than float32, of random answers, through the rounding of a file, or with a control held constant.
+// less than float32, of random answers, through the rounding of a file, or with a control held constant. It does so
+// once for all attacks on a classifier.
 func (w *crafting) slope() error {
 	if w.plan.Config.Runtime.Reduced() != "" || w.plan.Config.Model(w.on.Of.Model).Votes > 0 ||
 		w.cell.Mode == result.WhiteboxDetached && w.on.Of.Control != nil || w.seed != w.plan.Config.Seed {
 		return nil
 	}
-	ratios, err := sampled(w, "slope", func(i int) bool { return w.clean[i].Right },
+	key := folder.Key{Of: "slope", Made: w.job.Row(w.on.Of.Defense()).Made()}
+	ratios, err := sampled(w, key, func(i int) bool { return w.clean[i].Right },
 		func(ctx context.Context, im attacks.Image) (float64, error) {
 			if g := w.on.Of.Net.Graph; g.IsCopy() || g.Levels {
 				return 1, nil
@@ -329,16 +334,39 @@ func (w *crafting) plant() error {
 			recipe = plain
 		}
 	}
-	work, todo, err := folder.Recall[planted.Outcome](w.journal, w.key.As("planted"), w.set, asked, nil)
+	var passes atomic.Int64
+	var shown func(missed, passes int) // until the journal is read: nil
+	outcomes := map[int]planted.Outcome{}
+	missed := func() int {
+		return lists.Count(asked, func(i int) bool {
+			one, done := outcomes[i]
+			return !done || one.Found < one.N
+		})
+	}
+	work, todo, err := folder.Recall(w.journal, w.key.As("planted"), w.set, asked,
+		func(i int, one planted.Outcome) bool {
+			outcomes[i] = one
+			if passes.Add(one.Passes); shown != nil {
+				shown(missed(), int(one.Passes))
+			}
+			return true
+		})
 	if err == nil && len(todo) > 0 {
 		p := planted.Open(w.on.Plant)
 		defer p.Close()
-		err = work.Do(w.ctx, todo, w.job.Over(w.on.State+p.Memory()),
-			func(ctx context.Context, im attacks.Image, _ int) (planted.Outcome, error) {
-				return p.Image(ctx, recipe, im, planted.Options{Seed: w.seed}), ctx.Err()
-			})
+		id := w.id("planted perturbations")
+		id.Words = progress.Words{Done: "planted", Stand: "missed", SoFar: "missed at most"}
+		of := progress.Work{Images: len(todo), Standing: missed(), N: len(asked),
+			Passes: int64(len(todo)) * planted.Passes(recipe, w.on.Classes()), Made: passes.Load}
+		err = w.progress.Component(id, of, func(image func(missed, passes int)) error {
+			shown = image
+			return work.Do(w.ctx, todo, w.job.Over(w.on.State+p.Memory()),
+				func(ctx context.Context, im attacks.Image, _ int) (planted.Outcome, error) {
+					return p.Image(ctx, recipe, im, planted.Options{Seed: w.seed}), ctx.Err()
+				})
+		})
 	}
-	all := planted.Sum(asked, work.Values)
+	all := planted.Sum(asked, outcomes)
 	if w.planted = &all.Planted; all.Missed() && w.standing > 0 {
 		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
 			"perturbations, as many random points %d", all.Found, all.N, all.Random))

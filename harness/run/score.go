@@ -455,15 +455,15 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		warn(changes, result.WarnConverted, "model %s: %s", who.Model, notice)
 	}
 	if who.Control == nil {
-		list = append(list, answers(s, v)...)
+		list = append(list, signs.Answers(s.Model, who, v)...)
 	}
 	odd := lists.Count(v, func(v judge.Verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
-		share(odd, len(v)), who)
+		signs.Share(odd, len(v)), who)
 	rounds := lists.Count(v, func(v judge.Verdict) bool { return v.Rounds && v.Right })
 	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s an attack's pixels between the levels break its "+
 		"opened form, and the nearest levels do not break the file; pixels 8bit looks among the levels", who,
-		share(rounds, len(v)))
+		signs.Share(rounds, len(v)))
 	if made := s.made; s.own() {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
@@ -477,10 +477,10 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 			}
 		}
 		warn(healed > 0, result.WarnJudgedApart, "the judge found %s wrong when an attack made them, and right when "+
-			"it read them again", share(healed, len(v)))
-		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
+			"it read them again", signs.Share(healed, len(v)))
+		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", signs.Share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
-			share(wild, asked))
+			signs.Share(wild, asked))
 		if again := made.agreement; again != nil {
 			warn(again.Agree < again.N, result.WarnPrecisionDiffers,
 				"of %d images that stood under an attack in %s and were attacked again in float32, %d fell",
@@ -503,10 +503,6 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
 			"through that loop", who.Defense())
 	return list
-}
-
-func share(n, of int) string {
-	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
 // fewest is the least number of images for a statement about chance.

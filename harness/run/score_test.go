@@ -19,6 +19,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/harness/signs"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -275,10 +276,10 @@ func TestSums(t *testing.T) {
 		v.Undecided != 2 || math.Abs(v.CI95[0]-(93./160-apart)) > 1e-12 || math.Abs(v.CI95[1]-(93./160+apart)) > 1e-12 {
 		t.Errorf("%+v, want ± %v", v, apart)
 	}
-	if got := share(1, 8); got != "1 of 8 images (12.5 %)" {
+	if got := signs.Share(1, 8); got != "1 of 8 images (12.5 %)" {
 		t.Error(got)
 	}
-	if got := share(0, 0); got != "0 of 0 images (0.0 %)" {
+	if got := signs.Share(0, 0); got != "0 of 0 images (0.0 %)" {
 		t.Error(got)
 	}
 }

@@ -1,9 +1,10 @@
-// Package signs looks for signs that something hides gradients from attacks: between the cells of a run, and along the
-// gradient of a loss.
+// Package signs looks for signs that something hides gradients from attacks, between the cells of a run and along the
+// gradient of a loss, and that answers are not what the config says.
 package signs
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -102,6 +103,11 @@ func beaten(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 		}
 	}
 	return list
+}
+
+// Share writes a number of images, and that as a percentage.
+func Share(n, of int) string {
+	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
 // SquareWins lists how many images each Square after a gradient attack broke, if that is more than noise.
