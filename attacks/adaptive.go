@@ -53,7 +53,8 @@ func Along(o Oracle, gradient string) (Oracle, error) {
 // adaptive returns the components of version adaptive: standard's, then what breaks defences that hide their gradients.
 // The first further ones run on every network, the rest only where standard misses planted perturbations (signs):
 //
-//	the margin, and the logits' differences    logits of any scale, and runs that DLR leads astray
+//	the margin, the logits' differences and    logits of any scale, and runs that DLR leads astray
+//	the probabilities' margin
 //	gradients detached from the control        controls whose own gradient misleads, and transferred images
 //	signs: slopes                              rounding, signs, thresholds, saturation (Athalye et al. 2018)
 //	signs: the mean gradient nearby            losses that jump, and networks that draw at random
@@ -73,6 +74,7 @@ func adaptive(n Norm) []Component {
 	all := append(standard(n),
 		Component{Kind: "apgd-dlr", Parameters: margin(2)},
 		Component{Kind: "apgd-t", Parameters: difference(5)},
+		Component{Kind: "apgd-dlr", Parameters: radii(given{"loss": "probability-margin"})},
 		Component{Kind: "apgd-ce", Parameters: radii(given{}), needs: Needs{Gradient: Detached}},
 		Component{Kind: "apgd-dlr", Parameters: margin(1), needs: Needs{Gradient: Detached}},
 		Component{Kind: "apgd-dlr", Parameters: margin(1), needs: Needs{Gradient: Bare}},

@@ -106,7 +106,7 @@ func TestAdaptive(t *testing.T) {
 				t.Errorf("%v: component %d is %s", n, k, c.Name())
 			}
 			needs := c.Needs()
-			if needs.Signs != (k >= 9) || needs.Gradient != "" && !strings.HasSuffix(c.Name(), "-"+needs.Gradient) {
+			if needs.Signs != (k >= 10) || needs.Gradient != "" && !strings.HasSuffix(c.Name(), "-"+needs.Gradient) {
 				t.Errorf("%v: %s needs %+v", n, c.Name(), needs)
 			}
 			seen = append(seen, c.Name())
@@ -114,21 +114,21 @@ func TestAdaptive(t *testing.T) {
 		if slices.Sort(seen); len(slices.Compact(seen)) < len(r.Components)-1 { // Square comes twice
 			t.Errorf("%v: %q", n, seen)
 		}
-		all := 16
+		all := 17
 		if n == L1 {
-			all = 15 // no attack by classes alone
+			all = 16 // no attack by classes alone
 		}
-		if plain := r.Plain(); len(plain.Components) != 9 || len(r.Components) != all {
+		if plain := r.Plain(); len(plain.Components) != 10 || len(r.Components) != all {
 			t.Errorf("%v: %d of %d components always run", n, len(plain.Components), len(r.Components))
 		}
 		d := must.Get(s.Describe())(t)
-		if p := d.Components[13].Parameters; p["gradient"] != Nearby || p["signs"] != true {
+		if p := d.Components[14].Parameters; p["gradient"] != Nearby || p["signs"] != true {
 			t.Errorf("%v: %v", n, p)
 		}
 	}
 	rows := must.Get(Setup{Kind: "autoattack", Version: "adaptive", Norm: L2}.Make(0.1, 10))(t)
 	rows = rows.On(Shape{C: 1, H: 1, W: 9}) // without Square
-	if len(rows.Components) != 14 || len(rows.Plain().Components) != 8 {
+	if len(rows.Components) != 15 || len(rows.Plain().Components) != 9 {
 		t.Errorf("rows of features: %d components, %d always", len(rows.Components), len(rows.Plain().Components))
 	}
 	// Other wrappers pass needs on.

@@ -128,8 +128,11 @@ func (o *towards) Gradient(ctx context.Context, x []float32, loss Loss, _, _ int
 		loss = TargetedCrossEntropy
 	case DLR:
 		loss = TargetedDLR
-	case Margin, LogitDifference: // the margin of the target, as if it were the label, falls
-		loss, label, down = Margin, o.target, true
+	case LogitDifference:
+		loss = Margin
+		fallthrough
+	case Margin, ProbabilityMargin: // the margin of the target, as if it were the label, falls
+		label, down = o.target, true
 	}
 	pair := e.Logits
 	e.Logits = o.whole

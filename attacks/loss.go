@@ -17,13 +17,15 @@ import (
 //	TargetedCrossEntropy  z_t − log Σⱼ exp(zⱼ)
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
+//	ProbabilityMargin     max_{j≠y} pⱼ − p_y, with p = softmax z
 //
 // A class whose logit is −∞ never wins, and is no target. If a denominator needs the logit of such a class, fewer
 // classes are left than the loss is defined for, and the denominator is 1, as in [Setup.Make] for networks with few
 // classes.
 //
 // In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
-// (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)
+// (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin;
+// Xie et al. 2024, "Towards million-scale…", for ProbabilityMargin.)
 //
 // Ties: a stable ascending sort, read from its end, gives the ranks, so that among equal logits the higher class ranks
 // first (torch.sort on a CPU); the maximum of Margin is the lowest class among equals (torch.max). A tie moves the
@@ -38,6 +40,7 @@ const (
 	TargetedCrossEntropy
 	LogitDifference
 	Margin
+	ProbabilityMargin
 )
 
 // dlrGuard keeps the denominator of the DLR losses from being 0.
@@ -50,7 +53,7 @@ var losses = [...]struct {
 }{
 	CrossEntropy: {"ce", false, 2}, DLR: {"dlr", false, 3}, TargetedDLR: {"dlr-targeted", true, 4},
 	TargetedCrossEntropy: {"ce-targeted", true, 2}, LogitDifference: {"logit-difference", true, 2},
-	Margin: {"margin", false, 2},
+	Margin: {"margin", false, 2}, ProbabilityMargin: {"probability-margin", false, 2},
 }
 
 // String returns the loss's name, such as ce or dlr-targeted.
@@ -102,6 +105,8 @@ func (l Loss) Value(logits []float32, label, target int) float64 {
 		return float64(logits[target]) - zy
 	case Margin:
 		return float64(logits[runnerUp(logits, label)]) - zy
+	case ProbabilityMargin:
+		return Confidence(logits, runnerUp(logits, label)) - Confidence(logits, label)
 	}
 	r := topFour(logits)
 	d, _ := r.spread(l, logits)
@@ -133,6 +138,18 @@ func (l Loss) Cotangent(logits []float32, label, target int, out []float32) {
 	case Margin:
 		out[runnerUp(logits, label)]++
 		out[label]--
+	case ProbabilityMargin: // p∘(e_o − e_y − loss), where o is the runner-up
+		lse, loss, rival := logSumExp(logits), l.Value(logits, label, target), runnerUp(logits, label)
+		for j, z := range logits {
+			g := -loss
+			switch j {
+			case rival:
+				g++
+			case label:
+				g--
+			}
+			out[j] = float32(math.Exp(float64(z)-lse) * g)
+		}
 	default:
 		r := topFour(logits)
 		r.quotient(l, logits, label, r.rival(l, label, target), out)

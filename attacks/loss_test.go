@@ -93,6 +93,7 @@ func TestMaskedClasses(t *testing.T) {
 		TargetedCrossEntropy: {-2 - math.Log(1+math.Exp(-1)+math.Exp(-2)), nil},
 		LogitDifference:      {-2, []float32{-1, 1, 0, 0, 0}},
 		Margin:               {-1, []float32{-1, 0, 0, 1, 0}},
+		ProbabilityMargin:    {(math.Exp(2) - math.Exp(3)) / (math.Exp(1) + math.Exp(2) + math.Exp(3)), nil},
 		DLR:                  {-0.5, nil},
 		TargetedDLR:          {-2, []float32{-1, 1, 0, 0, 0}}, // the fourth logit is −∞
 	}

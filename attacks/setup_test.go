@@ -286,7 +286,7 @@ func TestSetupErrors(t *testing.T) {
 		{Setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1,
 			[]string{"pgd: steps must be a whole number from 1 up, not 2.5"}},
 		{Setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
-			[]string{`pgd: loss must be one of ce, dlr, margin, not "logit-difference"`}},
+			[]string{`pgd: loss must be one of ce, dlr, margin, probability-margin, not "logit-difference"`}},
 		{Setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1,
 			[]string{"tolerance must be a number from 0.000001 to 0.5, not 0.6"}},
 		{Setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},

@@ -70,7 +70,7 @@ var Specs = []Spec{
 	{
 		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, climbs: DLR,
 		Doc:        "Auto-PGD on the difference of logits ratio, which no scale of the logits changes; needs 3 classes",
-		Parameters: append(without("targets", apgdParameters), climbed(DLR, Margin)),
+		Parameters: append(without("targets", apgdParameters), climbed(DLR, Margin, ProbabilityMargin)),
 		custom:     given{"restarts": 5},
 		start:      newAPGD,
 	},
@@ -114,14 +114,14 @@ var Specs = []Spec{
 			whole("restarts", 1, "runs, each from its own random start"),
 			stepSize("epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", "length of the first step in the norm"),
 			choice("schedule", "how the steps of a run shrink towards 0", "constant", "linear", "cosine"),
-			climbed(CrossEntropy, DLR, Margin),
+			climbed(CrossEntropy, DLR, Margin, ProbabilityMargin),
 		},
 		start: func(c common) Method { return pgd{common: c} },
 	},
 	{
 		Kind: "fgsm", Title: "FGSM", Revision: 1, climbs: CrossEntropy,
 		Doc:        "one step of length epsilon along the gradient's sign",
-		Parameters: []Parameter{climbed(CrossEntropy, DLR, Margin)},
+		Parameters: []Parameter{climbed(CrossEntropy, DLR, Margin, ProbabilityMargin)},
 		start:      func(c common) Method { return fgsm{c} },
 	},
 	{
@@ -140,7 +140,7 @@ var Specs = []Spec{
 			whole("steps", 10, "steps from the clean image"),
 			decimal("decay", 1, setting.Positive, "factor on the momentum from step to step"),
 			stepSize("epsilon/steps", "length of a step in the norm"),
-			climbed(CrossEntropy, DLR, Margin),
+			climbed(CrossEntropy, DLR, Margin, ProbabilityMargin),
 		},
 		start: func(c common) Method { return miFGSM{common: c} },
 	},
@@ -256,7 +256,7 @@ var Specs = []Spec{
 			whole("restarts", 1, "runs, the first where the clean image's gradient is largest"),
 			decimal("step_size", .05, setting.Fraction, "length of a step in each value"),
 			whole("stride", 2, "by how many pixels a try moves the square"),
-			climbed(CrossEntropy, DLR, Margin),
+			climbed(CrossEntropy, DLR, Margin, ProbabilityMargin),
 		},
 		start: func(c common) Method { return patch{common: c} },
 	},
@@ -314,7 +314,7 @@ var versions = []Version{
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
 	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for under a twentieth of its passes", 3,
 		quick},
-	{"adaptive", "AA-adaptive", "standard, then losses and gradients for what hides its own", 1, adaptive},
+	{"adaptive", "AA-adaptive", "standard, then losses and gradients for what hides its own", 2, adaptive},
 }
 
 func standard(n Norm) []Component {

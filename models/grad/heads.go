@@ -48,6 +48,11 @@ var Heads = map[string]Head{
 	"margin": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
 		return b.Op("Sub", other(b, z, y), pick(b, z, y))
 	}},
+	// max_{j≠y} p_j − p_y, with p = softmax z
+	"probability-margin": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
+		p := b.OpWith("Softmax", onnx.Attrs{"axis": -1}, z)
+		return b.Op("Sub", other(b, p, y), pick(b, p, y))
+	}},
 }
 
 // pick returns the logit that a one-hot w names, [N, 1]. It selects instead of multiplying, because a logit may be −∞.

@@ -30,7 +30,17 @@ import torch
 from onnx import TensorProto, checker, helper, numpy_helper
 
 # Imported for the cases that they add.
-from goldens import parameters
+from goldens import (  # noqa: F401
+    elementwise,
+    layout,
+    matrix,
+    nets,
+    normalization,
+    parameters,
+    quantized,
+    reduction,
+    spatial,
+)
 from goldens.cases import CASES
 
 torch.set_num_threads(1)

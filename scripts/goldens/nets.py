@@ -105,6 +105,7 @@ HEADS = {
     "dlr-targeted": dlr_targeted,
     "logit-difference": lambda z, y, t: pick(z, t) - pick(z, y),
     "margin": lambda z, y, t: best_other(z, y) - pick(z, y),
+    "probability-margin": lambda z, y, t: best_other(z.softmax(1), y) - pick(z.softmax(1), y),
 }
 for _name, _fn in HEADS.items():
     case("head_" + _name.replace("-", "_"), (6,), lambda m, x: linear(m, x, 6, 5), batch=4,
