@@ -2,12 +2,18 @@ package control
 
 import (
 	"math"
+	"os"
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 )
 
 func alongIn(t *testing.T, o attacks.Oracle, gradient string) attacks.Oracle {
@@ -74,5 +80,37 @@ func TestAlongSlopes(t *testing.T) {
 	}
 	if math.Abs(float64(got.Loss-want.Loss)) > 1e-5 {
 		t.Errorf("loss %v, not %v", got.Loss, want.Loss)
+	}
+}
+
+// Along slopes a network whose ReLUs are Clips or are part of its quantisation keeps their gates: the direction is
+// nearly that of its own gradient.
+func TestSlopesKeepGates(t *testing.T) {
+	read := func(file string) []byte { return must.Get(os.ReadFile(file))(t) }
+	g := must.Get(opened.Graph(&onnx.File{Data: read("../models/zoo/preact_robust.onnx")}, simplify.Options{}, nil))(t)
+	must.Do(t, g.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
+		if n.Op == "Relu" {
+			b.Append(&onnx.Node{Op: "Clip", Inputs: []string{n.Inputs[0], b.Float(0), b.Float(6)}, Outputs: n.Outputs})
+		}
+		return n.Op == "Relu"
+	}))
+	for name, data := range map[string][]byte{
+		"ReLU6":   must.Get(g.Encode())(t),
+		"QDQ":     read("../harness/testdata/quantised/preact_standard-qdq.onnx"),
+		"QLinear": read("../harness/testdata/quantised/preact_standard-qoperator-uint8.onnx"),
+	} {
+		n := open(t, testPool(t, 8), data, NetworkOptions{})
+		along := alongIn(t, n, attacks.Slopes)
+		for image := range slices.Chunk(read("../models/zoo/shapes10/test.bin")[:4*3073], 3073) {
+			x := lists.Map(image[1:], func(v byte) float32 { return float32(v) / 255 })
+			double := func(o attacks.Oracle) []float64 {
+				e := gradient(t, o, x, attacks.Margin, int(image[0]), 0)
+				return lists.Map(e.Gradient, func(v float32) float64 { return float64(v) })
+			}
+			own, by := double(n), double(along)
+			if cosine := floats.Dot(own, by) / floats.Norm(own, 2) / floats.Norm(by, 2); !(cosine > 0.8) {
+				t.Errorf("%s: the cosine between slopes and gradient is %.3f", name, cosine)
+			}
+		}
 	}
 }

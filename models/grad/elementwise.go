@@ -71,7 +71,7 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 		return []string{""}
 	}
 	onnx.Require(!c.needs(n, 1) && !c.needs(n, 2), "no gradient with respect to its bounds")
-	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
+	below, above := crossed(n.Input(1), lo, -1), crossed(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x have the same sign only between the ends
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
 		return []string{c.masked(g, c.Positive(between))}
@@ -96,8 +96,8 @@ func (c *Context) times(g, slope, on string) string {
 	return c.Masked(g, slope, on)
 }
 
-// bounds reports whether a Clip's bound can be crossed: it is not the largest float32 of the given sign.
-func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
+// crossed reports whether a Clip's bound can be crossed: it is not the largest float32 of the given sign.
+func crossed(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }
 

@@ -14,6 +14,23 @@ import (
 // with round to even, as in PyTorch's fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine. An integer
 // tensor has the same cotangent as equal floats. Scale and zero point are constants.
 func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
+	q := c.quantised(n)
+	// (x − lo)·(hi − x) ≥ 0 inside.
+	inside := c.Op("Mul", c.Op("Sub", q.x, q.lo), c.Op("Sub", q.hi, q.x))
+	g := gy[0]
+	if !q.unit {
+		g = c.Op("Div", g, q.scale)
+	}
+	return []string{c.masked(g, c.Step(inside, onnx.Steep, 1))}
+}
+
+// quantisation is a QuantizeLinear's input in units of its scale, and the ends of the range that does not saturate.
+type quantisation struct {
+	x, lo, hi, scale string
+	unit             bool // the scale is 1
+}
+
+func (c *Context) quantised(n *onnx.Node) quantisation {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]
 	onnx.Require(ok && okZero, "its scale and zero point must be constant")
@@ -24,15 +41,12 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	for i, z := range zero.Ints {
 		lo[i], hi[i] = roundsTo(first-z, -1), roundsTo(last-z, +1)
 	}
-	x, g := n.Inputs[0], gy[0]
-	if !allOnes(scale.Floats) {
-		s := c.Const(onnx.FloatTensor(shape, scale.Floats))
-		x, g = c.Op("Div", x, s), c.Op("Div", g, s)
+	vector := func(v []float32) string { return c.Const(onnx.FloatTensor(shape, v)) }
+	q := quantisation{n.Inputs[0], vector(lo), vector(hi), vector(scale.Floats), allOnes(scale.Floats)}
+	if !q.unit {
+		q.x = c.Op("Div", q.x, q.scale)
 	}
-	// (v − lo)·(hi − v) ≥ 0 inside.
-	above := c.Op("Sub", x, c.Const(onnx.FloatTensor(shape, lo)))
-	below := c.Op("Sub", c.Const(onnx.FloatTensor(shape, hi)), x)
-	return []string{c.masked(g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
+	return q
 }
 
 // roundsTo returns the number farthest from v on a side that still rounds, half to even, to v.

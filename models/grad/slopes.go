@@ -11,7 +11,8 @@ import (
 // own answer confirms it.
 //
 //	sign, rounding, casts to integers: x̄ = g
-//	quantisation: x̄ = g/scale, also where it saturates; Clip, HardSigmoid: x̄ = g and α·g, also outside
+//	Clip, HardSigmoid, quantisation: as inside their range, and at a distance d outside divided by (1 + 10·d)²; a Clip
+//	with one bound, a ReLU, has its derivative
 //	sigmoid and tanh: x̄ = g/(2 + |x|)² and g/(1 + |x|)², which do not underflow
 //	softmax: that of softmax(x/t), whose two largest lie at most 10 apart
 //	a > b and its kin: ā = −b̄ = g/(1 + 10·|a − b|)², as for spiking networks (Zenke & Ganguli 2018)
@@ -41,6 +42,8 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			return []string{g, c.Op("Neg", g)}
 		}
 	}
+	// outside divides g by (1 + 10·|d|)², where d is how far a node's input lies outside of its range.
+	outside := func(c *Context, g, d string) []string { return []string{over(c, g, d, 1, 10)} }
 	above := compared(func(_ *Context, g, _ string) string { return g })
 	below := compared(func(c *Context, g, _ string) string { return c.Op("Neg", g) })
 	equal := compared(func(c *Context, g, d string) string { return c.Op("Neg", c.Op("Mul", g, c.Op("Sign", d))) })
@@ -95,7 +98,9 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			return []string{c.Op("Div", c.Op("Mul", p, c.Op("Sub", gy[0], inner)), t)}
 		},
 		"HardSigmoid": func(c *Context, n *onnx.Node, gy []string) []string {
-			return []string{c.Op("Mul", gy[0], c.Float(n.Float("alpha", 0.2)))}
+			alpha, beta := n.Float("alpha", 0.2), n.Float("beta", 0.5)
+			y := c.Op("Add", c.Op("Mul", n.Inputs[0], c.Float(alpha)), c.Float(beta))
+			return outside(c, c.Op("Mul", gy[0], c.Float(alpha)), c.Op("Sub", y, n.Outputs[0]))
 		},
 		"OneHot": func(c *Context, n *onnx.Node, gy []string) []string {
 			values, ok := c.G.Consts[n.Inputs[2]]
@@ -112,13 +117,18 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			sum := c.Sum(c.Op("Mul", near, c.Op("Sub", later, sooner)), []int64{int64(last)})
 			return []string{c.Op("Squeeze", sum, c.Ints(int64(last)))}
 		},
-		"Not":  func(c *Context, _ *onnx.Node, gy []string) []string { return []string{c.Op("Neg", gy[0])} },
-		"Clip": identity,
+		"Not": func(c *Context, _ *onnx.Node, gy []string) []string { return []string{c.Op("Neg", gy[0])} },
+		"Clip": func(c *Context, n *onnx.Node, gy []string) []string {
+			if saturates(c.G, n) {
+				return outside(c, gy[0], c.Op("Sub", n.Inputs[0], n.Outputs[0]))
+			}
+			return clip(c, n, gy)
+		},
 		"QuantizeLinear": func(c *Context, n *onnx.Node, gy []string) []string {
-			scale, ok := c.G.Consts[n.Input(1)]
-			onnx.Require(ok, "its scale must be constant")
-			shape := onnx.PerAxis(n, c.Shape(n.Inputs[0]), scale.Shape.Items())
-			return []string{c.Op("Div", gy[0], c.Const(onnx.FloatTensor(shape, scale.Floats)))}
+			q := c.quantised(n)
+			nearest := c.Op("Max", c.Op("Min", q.x, q.hi), q.lo)
+			d := c.Op("Mul", c.Op("Sub", q.x, nearest), q.scale)
+			return outside(c, c.Op("Div", gy[0], q.scale), d)
 		},
 		"Where": func(c *Context, n *onnx.Node, gy []string) []string {
 			gx := where(c, n, gy)
@@ -141,6 +151,16 @@ func Sloped(n *onnx.Node) (rule Rule, ends bool) {
 // HasSlope reports whether an operator has a slope.
 func HasSlope(op string) bool { return slopes[op] != nil }
 
+// saturates reports whether a Clip has two bounds that an input may cross.
+func saturates(g *onnx.Graph, n *onnx.Node) bool {
+	lo, ok1 := g.Consts[n.Input(1)]
+	hi, ok2 := g.Consts[n.Input(2)]
+	if ok1 && ok2 && len(lo.Floats) == 1 && len(hi.Floats) == 1 && lo.Floats[0] >= hi.Floats[0] { // a constant
+		return false
+	}
+	return crossed(n.Input(1), lo, -1) && crossed(n.Input(2), hi, 1)
+}
+
 // Slopes lists the nodes between a network's input and its first output that [Sloped] gives a slope.
 func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 	path, active := net.Reached(net.Inputs[0].Name)
@@ -152,7 +172,8 @@ func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 		for _, in := range n.Inputs {
 			need[in] = need[in] || active[in]
 		}
-		if HasSlope(n.Op) && n.Domain == "" && (n.Op != "Where" || active[n.Inputs[0]]) {
+		own := n.Op == "Where" && !active[n.Inputs[0]] || n.Op == "Clip" && !saturates(net, n) // as its derivative
+		if HasSlope(n.Op) && n.Domain == "" && !own {
 			nodes = append(nodes, n)
 		}
 	}

@@ -50,6 +50,9 @@ func TestSlopes(t *testing.T) {
 	rises := func(x float64) float64 { return kernel(x - 0.25) }
 	falls := func(x float64) float64 { return -kernel(x - 0.25) }
 	straight := func(float64) float64 { return 1 }
+	beyond := func(lo, hi float64) func(x float64) float64 {
+		return func(x float64) float64 { return kernel(x - max(lo, min(x, hi))) }
+	}
 	cases := map[string]struct {
 		build func(b *onnx.Builder, x string) string
 		slope func(x float64) float64
@@ -67,11 +70,17 @@ func TestSlopes(t *testing.T) {
 		}, straight, 2},
 		"Clip": {func(b *onnx.Builder, x string) string {
 			return b.Op("Clip", x, b.Float(0), b.Float(0.1))
+		}, beyond(0, 0.1), 1},
+		"Clip as ReLU": {func(b *onnx.Builder, x string) string {
+			return b.Op("Clip", x, b.Float(0), b.Float(math.MaxFloat32))
+		}, positive, 0},
+		"Clip to a constant": {func(b *onnx.Builder, x string) string {
+			return b.Op("Add", b.Op("Floor", x), b.Op("Clip", x, b.Float(0), b.Float(0)))
 		}, straight, 1},
 		"QuantizeLinear": {func(b *onnx.Builder, x string) string {
 			zero := b.Const(&onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{0}})
 			return b.Op("DequantizeLinear", b.Op("QuantizeLinear", x, b.Float(0.5), zero), b.Float(0.5), zero)
-		}, straight, 1},
+		}, beyond(-0.25, 127.75), 1},
 		"Where": {func(b *onnx.Builder, x string) string {
 			return b.Op("Where", b.Op("Less", b.Float(0.25), x), b.Op("Mul", x, b.Float(3)), b.Float(2))
 		}, func(x float64) float64 {
@@ -81,9 +90,10 @@ func TestSlopes(t *testing.T) {
 			}
 			return through + (3*x-2)*kernel(0.25-x)
 		}, 2},
-		"Sigmoid":     {one("Sigmoid"), func(x float64) float64 { return math.Pow(2+math.Abs(x), -2) }, 1},
-		"Tanh":        {one("Tanh"), func(x float64) float64 { return math.Pow(1+math.Abs(x), -2) }, 1},
-		"HardSigmoid": {one("HardSigmoid"), func(float64) float64 { return 0.2 }, 1},
+		"Sigmoid": {one("Sigmoid"), func(x float64) float64 { return math.Pow(2+math.Abs(x), -2) }, 1},
+		"Tanh":    {one("Tanh"), func(x float64) float64 { return math.Pow(1+math.Abs(x), -2) }, 1},
+		"HardSigmoid": {func(b *onnx.Builder, x string) string { return b.Op("HardSigmoid", b.Op("Mul", x, b.Float(2))) },
+			func(x float64) float64 { return 0.4 * beyond(0, 1)(0.4*x+0.5) }, 1},
 		"Equal": {compared("Equal"), func(x float64) float64 {
 			return math.Copysign(kernel(x-0.25), 0.25-x)
 		}, 2},
@@ -109,7 +119,9 @@ func TestSlopes(t *testing.T) {
 				[]float32{1, 3})))
 			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", code, b.Const(onnx.FloatVector(
 				[]float32{5, 7, 2}))), b.Ints(2))
-		}, func(x float64) float64 { return []float64{2, -3, -5}[int(max(0, min(x, 2)))] }, 3},
+		}, func(x float64) float64 {
+			return []float64{2, -3, -5}[int(max(0, min(x, 2)))] * beyond(0, 2)(x)
+		}, 3},
 		"derivative": {one("Relu"), func(x float64) float64 {
 			if x > 0 {
 				return 1
