@@ -39,6 +39,13 @@ func (r Recipe) Plain() Recipe {
 	return r
 }
 
+// Usual returns the components that run where nothing hides the gradient, on a network with or without control.
+func (r Recipe) Usual(controlled bool) Recipe {
+	r = r.Plain()
+	r.Components = lists.Only(r.Components, func(a Attack) bool { return controlled || !a.Needs().Special() })
+	return r
+}
+
 // Special reports whether not every oracle has the gradient.
 func (n Needs) Special() bool { return n.Gradient != "" && n.Gradient != Nearby }
 
@@ -133,7 +140,15 @@ func (a sideways) Perturb(ctx context.Context, o Oracle, im Image, how Options) 
 			return Result{FirstSuccess: -1, FirstForward: -1}, err
 		}
 	}
-	return a.Attack.Perturb(ctx, o, im, how)
+	res, err := a.Attack.Perturb(ctx, o, im, how)
+	if a.needs.Gradient == Nearby { // each gradient was a mean
+		more := (nearbyDraws - 1) * res.Backward
+		if res.FirstForward >= 0 {
+			res.FirstForward += min(more, (nearbyDraws-1)*res.FirstForward)
+		}
+		res.Forward, res.Backward = res.Forward+more, res.Backward+more
+	}
+	return res, err
 }
 
 const nearbyDraws = 20

@@ -92,6 +92,11 @@ func TestNearby(t *testing.T) {
 	if forward, backward := a.Passes(10); forward != 200 || backward != 200 {
 		t.Errorf("%d and %d passes", forward, backward)
 	}
+	asked = 0
+	res := must.Get(a.Perturb(t.Context(), sided{[]float32{1, -2, 0.5}, true, &asked}, Image{Pixels: x}, Options{}))(t)
+	if res.Forward != 200 || res.Backward != 200 || asked != 200 || res.FirstForward%nearbyDraws > 0 {
+		t.Errorf("%+v after %d gradients", res, asked)
+	}
 }
 
 // Version adaptive begins as standard does. Names tell its components apart, and those that need signs come last.

@@ -39,7 +39,7 @@ func (a apgd) Passes(classes int) (forward, backward int) {
 	}
 	backward = times(backward, min(a.Targets, classes-1))
 	if a.Order == byDistance {
-		backward += min(mostLinearised, classes-1)
+		backward += min(max(a.Targets, mostLinearised), classes-1)
 	}
 	return backward + 1, backward
 }

@@ -103,10 +103,10 @@ func (t *attempt) rank(ctx context.Context, targeted bool, n int) (err error) {
 const mostLinearised = 100
 
 // linearised returns the n wrong classes whose linearised boundaries lie nearest to the clean image, nearest first:
-// those of least (z_y − z_t) / ‖∇(z_y − z_t)‖, in the dual norm, among the [mostLinearised] highest logits (MALT:
+// those of least (z_y − z_t) / ‖∇(z_y − z_t)‖, in the dual norm, among the [mostLinearised] highest logits, or n (MALT:
 // Melamed, Yehudai & Shamir 2024, section 2). It costs one forward pass, and one gradient for each of these.
 func (t *attempt) linearised(ctx context.Context, norm Norm, n int) ([]int, error) {
-	order, err := t.targets(ctx, true, mostLinearised)
+	order, err := t.targets(ctx, true, max(n, mostLinearised))
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,17 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 	return total, nil
 }
 
+// Store moves x, a point of the ball around the clean image, to levels k/255 in the ball. It reports whether there are
+// such levels; if not, x stays.
+func Store(n Norm, epsilon float64, clean, x []float32) bool {
+	g := newGrid(n, epsilon, clean)
+	if g.fits() {
+		g.round(x, math.Round)
+		g.write(x)
+	}
+	return g.fits()
+}
+
 // levelSearch is the search for one image that can be stored.
 type levelSearch struct {
 	attempt

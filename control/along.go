@@ -26,6 +26,19 @@ func (o *following) Gradient(ctx context.Context, x []float32, loss attacks.Loss
 	return answered(ctx, o.Oracle, x, loss, label, target, e)
 }
 
+// Cost returns the costs by which passes are counted.
+func (o *following) Cost() (cost Cost, err error) {
+	if d, ok := o.by.(*Defended); ok {
+		return d.Cost()
+	}
+	cost = Cost{1, 1, 1}
+	if d, ok := o.Oracle.(*Defended); ok { // the gradient is the bare network's, the answer the control's
+		cost.Logits = d.c.Passes()
+		cost.Forward += cost.Logits
+	}
+	return cost, nil
+}
+
 // slopes returns losses by slopes in place of derivatives, or nil if no operator needs one or none can be computed,
 // such as for integers on the way.
 func (l *losses) slopes() *losses {

@@ -48,6 +48,14 @@ func TestAlong(t *testing.T) {
 				t.Errorf("%v, %s: the loss is %v, not %v", s.Method, name, got.Loss, own.Loss)
 			}
 		}
+		all, bare := must.Get(through.Cost())(t), must.Get(alongIn(t, through, attacks.Bare).(*following).Cost())(t)
+		if want := (Cost{all.Logits, 1 + all.Logits, 1}); bare != want {
+			t.Errorf("%v: along the bare network a pass costs %v, want %v", s.Method, bare, want)
+		}
+		if got := must.Get(alongIn(t, through, attacks.Detached).(*following).Cost())(t); got != must.Get(detached.Cost())(t) ||
+			got.Backward > all.Backward {
+			t.Errorf("%v: detached a pass costs %v, through %v", s.Method, got, all)
+		}
 		for o, name := range map[attacks.Oracle]string{detached: attacks.Detached, c.net: attacks.Bare} {
 			if by := must.Get(attacks.Along(o, name))(t); by != nil {
 				t.Errorf("%v: %T has %s", s.Method, o, name)

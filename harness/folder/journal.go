@@ -92,11 +92,10 @@ const (
 	Images     = "images"     // ids and labels of a shard's images
 	Saved      = "saved"      // the checksum of a file
 	Along      = "along"      // whether an attack's oracle has another gradient, whose name follows
-	Signs      = "signs"      // whether something hides the gradient from an attack
 )
 
 // Facts are the beginnings of the kinds that are the same in every shard.
-var Facts = []string{Classifier, Cost, Along, Signs}
+var Facts = []string{Classifier, Cost, Along}
 
 // ParseKey reads a key of the journal.
 func ParseKey(text string) (k Key, err error) { return k, json.Unmarshal([]byte(text), &k) }

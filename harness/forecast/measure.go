@@ -321,10 +321,10 @@ func (m *measuring) Attack(s plan.Step) error {
 // crafting adds the passes of a step's attack. full is set if others need its images.
 func (m *measuring) crafting(s plan.Step, full bool) error {
 	right, v, r, classes := m.right(), m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
-	f, b := r.Passes(classes)
+	f, b := r.Usual(s.Attacked != cell.None).Passes(classes)
 	first, gradients := r.Components[0].Passes(classes)
-	whole := v.passes(f, b)                           // the time of an image that stands
-	early := v.passes(int64(first), int64(gradients)) // and of one that the first component breaks
+	whole, most := v.passes(f, b), v.passes(r.Passes(classes)) // the time of an image that stands
+	early := v.passes(int64(first), int64(gradients))          // and of one that the first component breaks
 	verdict := r.Stored || !full && !r.Minimises
 	standing, bounds := 0.5, [2]float64{0, 1} // fractions of the right images
 	known := false
@@ -354,10 +354,11 @@ func (m *measuring) crafting(s plan.Step, full bool) error {
 	if !known {
 		t = between(t.Low, t.High)
 	}
+	t.High += right * bounds[1] * (most - whole) // if something hides the gradient
 	if planted.Fits(r) {
-		most := planted.Most * v.passes(planted.Passes(r, classes), 0)
-		t.Likely += min(planted.Share*t.Likely, most)
-		t.High += min(planted.Share*t.High, most)
+		all := planted.Most * v.passes(planted.Passes(r, classes), 0)
+		t.Likely += min(planted.Share*t.Likely, all)
+		t.High += min(planted.Share*t.High, all)
 	}
 	if r.Norm == attacks.Linf && gradients > 0 {
 		probe, err := run.Unbounded(classes)

@@ -204,9 +204,7 @@ func (o *Counted) Along(gradient string) (attacks.Oracle, error) {
 		return nil, err
 	}
 	other := *o.Oracle
-	if other.Oracle = by; gradient == attacks.Bare { // the answer is the control's
-		other.Cost.Forward, other.Cost.Backward = 1+other.Cost.Logits, 1
-	}
+	other.Oracle = by
 	return o.Child(&other), nil
 }
 

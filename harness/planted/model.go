@@ -34,6 +34,7 @@ func Model(ctx context.Context, cfg *config.Config, setup attacks.Setup, epsilon
 	if err != nil {
 		return all, err
 	}
+	recipe = recipe.On(n.Shape())
 	for _, c := range recipe.Components {
 		if err := c.Check(n.Classes(), n.Shape()); err != nil {
 			return all, err

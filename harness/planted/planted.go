@@ -64,7 +64,8 @@ const samples = 999
 // Outcome counts images.
 type Outcome struct {
 	result.Planted
-	Passes int64
+	Passes  int64
+	Skipped int // images whose own class is the one to reach
 }
 
 // Add adds another outcome's numbers.
@@ -73,6 +74,7 @@ func (all *Outcome) Add(one Outcome) {
 	all.Found += one.Found
 	all.Random += one.Random
 	all.Passes += one.Passes
+	all.Skipped += one.Skipped
 	all.Why = cmp.Or(all.Why, one.Why)
 }
 
@@ -161,30 +163,22 @@ func Choose(seed uint64, n int, id func(i int) int, spent func(i int) int64) (so
 // signed is how many images are asked for signs that something hides the gradient.
 const signed = 16
 
-// Signs reports whether a recipe misses planted perturbations, in the first of n images, or too few can be planted so
-// that nobody knows.
-func Signs(ctx context.Context, plant func() (*control.Planted, error), recipe attacks.Recipe, n int,
-	read func(i int) (attacks.Image, error), seed uint64) (bool, error) {
-	p := Open(plant)
-	defer p.Close()
-	if p.unable != nil {
-		return true, ctx.Err()
-	}
-	images := make([]attacks.Image, min(signed, n))
-	for i := range images {
-		var err error
-		if images[i], err = read(i); err != nil {
-			return false, err
-		}
-	}
-	found, err := Test(ctx, p.Planted, recipe, images, Options{Seed: seed})
-	return err != nil || found.Missed() || 4*found.N < len(images), ctx.Err()
+// Asked lists the images, of some with these ids, that are asked for signs that something hides the gradient: see
+// [Outcome.Hides].
+func Asked(ids []int) []int {
+	order := plan.ByHash(ids, "signs")
+	return order[:min(signed, len(order))]
 }
 
-// Fits reports whether points can be planted for a recipe. Attacks that see classes alone miss most of them, which says
+// Hides reports whether an attack missed planted perturbations in so many images, or too few could be planted so that
+// nobody knows.
+func (all Outcome) Hides(asked int) bool { return all.Missed() || 4*all.N < asked-all.Skipped }
+
+// Fits reports whether points can be planted for a recipe. Attacks that see no gradients miss most of them, which says
 // nothing new.
 func Fits(r attacks.Recipe) bool {
-	return r.Components != nil && !r.Free && !r.Labels && r.Norm != attacks.L0
+	_, gradients := r.Passes(2)
+	return gradients > 0 && !r.Free && r.Norm != attacks.L0
 }
 
 // mostMemory bounds the memory that planting takes, in bytes.
@@ -204,7 +198,7 @@ func Image(ctx context.Context, p *control.Planted, recipe attacks.Recipe, im at
 		return Outcome{}, fmt.Errorf("the last linear layer's %d inputs are too many", p.Width())
 	}
 	if _, ok := recipe.Aim.Class(im, p.Classes()); recipe.Aim.Targeted() && !ok {
-		return Outcome{}, ctx.Err()
+		return Outcome{Skipped: 1}, ctx.Err()
 	}
 	return (&image{Planted: p, recipe: recipe, Image: im, o: o}).test(ctx)
 }
@@ -293,6 +287,9 @@ func (t *image) plant(ctx context.Context) (*plant, error) {
 	}
 	others = append(others, clean)
 	corner := t.corner()
+	if !t.stored(corner) {
+		return nil, nil
+	}
 	stands, _, err := t.features(ctx, corner)
 	if err != nil {
 		return nil, err
@@ -434,6 +431,7 @@ func (t *image) climb(ctx context.Context, p *plant, corner []float32, score flo
 			if err != nil {
 				return nil, 0, err
 			}
+			t.stored(point)
 			features, _, err := t.features(ctx, point)
 			if err != nil {
 				return nil, 0, err
@@ -480,6 +478,12 @@ func (t *image) corner() []float32 {
 	}
 	w.Follow(signs, t.recipe.Epsilon)
 	return slices.Clone(w.Point())
+}
+
+// stored moves a point of the ball to the levels of 8 bits, if the recipe's images lie there. It reports whether there
+// are such points.
+func (t *image) stored(x []float32) bool {
+	return !t.recipe.Stored || attacks.Store(t.recipe.Norm, t.recipe.Epsilon, t.Pixels, x)
 }
 
 // random returns the features of random points of the ball.

@@ -9,6 +9,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
@@ -85,6 +86,11 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
+	// In so small a ball few levels are left; what is planted lies on them.
+	small := attacks.Setup{Kind: "autoattack", Version: "quick", Norm: attacks.L2, Pixels: "8bit"}
+	if found := planting(t, 1, 0, small, 0.1); found.N < 4 || found.Found < found.N-1 {
+		t.Errorf("in a small ball on levels: %+v", found)
+	}
 	strong := attacks.Setup{Kind: "apgd-ce", Norm: attacks.Linf}
 	behind := planting(t, 1, 7, strong, 8.0/255)
 	if behind.N < 7 || behind.Found > 0 {
@@ -92,6 +98,29 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 	}
 	if again := planting(t, 2, 7, strong, 8.0/255); !reflect.DeepEqual(again, behind) {
 		t.Errorf("with two workers: %+v, with one %+v", again, behind)
+	}
+}
+
+// Points are planted for attacks that take gradients. Missed ones, or few planted ones, are a sign.
+func TestFitsAndHides(t *testing.T) {
+	for kind, fits := range map[string]bool{"apgd-ce": true, "autoattack": true, "square": false, "rays": false} {
+		if r := must.Get(attacks.Setup{Kind: kind, Norm: attacks.Linf}.Make(0.1, 10))(t); Fits(r) != fits {
+			t.Errorf("%s: %v", kind, !fits)
+		}
+	}
+	for _, c := range []struct {
+		n, found, skipped int
+		hides             bool
+	}{{16, 16, 0, false}, {16, 15, 0, false}, {16, 14, 0, true}, {3, 3, 0, true}, {4, 4, 0, false}, {1, 1, 12, false},
+		{0, 0, 16, false}} {
+		all := Outcome{Planted: result.Planted{N: c.n, Found: c.found}, Skipped: c.skipped}
+		if all.Hides(16) != c.hides {
+			t.Errorf("%+v", c)
+		}
+	}
+	ids := []int{5, 3, 8}
+	if asked := Asked(ids); len(asked) != 3 || len(Asked(make([]int, 99))) != 16 {
+		t.Errorf("%v are asked", asked)
 	}
 }
 

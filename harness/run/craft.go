@@ -167,7 +167,11 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 			images = append(images, i)
 		}
 	}
-	counter, id := &open.Counted{Oracle: w.on}, w.id(component.Name())
+	on, err := w.along(component.Needs())
+	if err != nil {
+		return err
+	}
+	counter, id := &open.Counted{Oracle: on}, w.id(component.Name())
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
 	lost, shown := 0, (func(standing, passes int))(nil) // until the journal is read
@@ -564,7 +568,7 @@ func (w *crafting) certain() int {
 func (w *crafting) rest() float64 {
 	first := w.steps[0]
 	passes := 0.0
-	for _, c := range w.recipe.Components[1:] {
+	for _, c := range w.recipe.Usual(w.on.Of.Control != nil).Components[1:] {
 		f, b := c.Passes(w.on.Classes())
 		passes += float64(f)*w.on.Cost.Forward + float64(b)*w.on.Cost.Backward
 	}

@@ -107,7 +107,19 @@ suites:
 	for model, hides := range map[string]bool{"robust": false, "other": true} {
 		p := testplan.Plan(t, config, 2, 8, "datasets.test.limit=6", "models.other.path="+path,
 			"suites.all.models=["+model+"]")
-		c := must.Get(Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "run")}))(t).Cells[1]
+		end := filepath.Join(t.TempDir(), "run")
+		c := must.Get(Run(t.Context(), p, Options{Out: end}))(t).Cells[1]
+		if hides { // a run that is stopped as it looks for signs, or in a step that they led to, comes to the same end
+			dir := filepath.Join(t.TempDir(), "stopped")
+			for _, line := range []string{"signs of hidden gradients", "apgd-margin-slopes"} {
+				ctx, stop := context.WithCancel(t.Context())
+				to := progress.New(&stopper{at: line, stop: stop}, progress.TextLog, false)
+				_, err := Run(ctx, p, Options{Out: dir, Progress: to})
+				must.Refuse(t, err, "canceled")
+			}
+			must.Get(Run(t.Context(), p, Options{Out: dir}))(t)
+			must.Do(t, sameend.Check(end, dir))
+		}
 		names := lists.Map(c.Steps, func(s result.Step) string { return s.Attack })
 		if slices.Contains(names, "apgd-margin-slopes") != hides || (c.Accuracy < c.Steps[3].Robust) != hides {
 			t.Errorf("%s: %q, %d stand", model, names, c.Correct)

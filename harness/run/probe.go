@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
@@ -305,11 +306,34 @@ func (w *crafting) needed(k int) (bool, error) {
 	})
 }
 
-// hidden reports whether there are signs that something hides the gradient.
+// along returns the attacked classifier with the cost of its passes along the gradient that a component follows.
+func (w *crafting) along(needs attacks.Needs) (*open.Oracle, error) {
+	if !needs.Special() {
+		return w.on, nil
+	}
+	on := *w.on
+	var err error
+	on.Cost, err = folder.Once(w.journal, w.key.As(folder.Cost+" "+folder.Along+" "+needs.Gradient),
+		func() (cost control.Cost, err error) {
+			by, err := attacks.Along(w.on.Oracle, needs.Gradient)
+			if err == nil {
+				cost, err = by.(interface{ Cost() (control.Cost, error) }).Cost()
+			}
+			return cost, err
+		})
+	return &on, err
+}
+
+// hidden reports whether there are signs that something hides the gradient: the components that always run miss
+// planted perturbations. They are asked about images of the whole set, so that shards come to the same.
 func (w *crafting) hidden() (bool, error) {
-	return folder.Once(w.journal, w.key.As(folder.Signs), func() (bool, error) {
-		return planted.Signs(w.ctx, w.on.Plant, w.recipe.Plain(), w.set.Len(), w.set.Read, w.seed)
-	})
+	ids := make([]int, w.set.Len())
+	for i := range ids {
+		ids[i] = w.set.ID(i)
+	}
+	asked := planted.Asked(ids)
+	all, err := w.planting("signs of hidden gradients", asked, w.recipe.Plain())
+	return all.Hides(len(asked)), err
 }
 
 // plant plants perturbations in some of the images that were attacked, for the attack to find.
@@ -334,16 +358,26 @@ func (w *crafting) plant() error {
 			recipe = plain
 		}
 	}
+	all, err := w.planting("planted", asked, recipe)
+	if w.planted = &all.Planted; all.Missed() && w.standing > 0 {
+		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
+			"perturbations, as many random points %d", all.Found, all.N, all.Random))
+	}
+	return err
+}
+
+// planting plants perturbations in images, for a recipe to find. The journal has the outcomes as a block of this kind.
+func (w *crafting) planting(kind string, images []int, recipe attacks.Recipe) (all planted.Outcome, err error) {
 	var passes atomic.Int64
 	var shown func(missed, passes int) // until the journal is read: nil
 	outcomes := map[int]planted.Outcome{}
 	missed := func() int {
-		return lists.Count(asked, func(i int) bool {
+		return lists.Count(images, func(i int) bool {
 			one, done := outcomes[i]
 			return !done || one.Found < one.N
 		})
 	}
-	work, todo, err := folder.Recall(w.journal, w.key.As("planted"), w.set, asked,
+	work, todo, err := folder.Recall(w.journal, w.key.As(kind), w.set, images,
 		func(i int, one planted.Outcome) bool {
 			outcomes[i] = one
 			if passes.Add(one.Passes); shown != nil {
@@ -354,9 +388,9 @@ func (w *crafting) plant() error {
 	if err == nil && len(todo) > 0 {
 		p := planted.Open(w.on.Plant)
 		defer p.Close()
-		id := w.id("planted perturbations")
+		id := w.id(kind)
 		id.Words = progress.Words{Done: "planted", Stand: "missed", SoFar: "missed at most"}
-		of := progress.Work{Images: len(todo), Standing: missed(), N: len(asked),
+		of := progress.Work{Images: len(todo), Standing: missed(), N: len(images),
 			Passes: int64(len(todo)) * planted.Passes(recipe, w.on.Classes()), Made: passes.Load}
 		err = w.progress.Component(id, of, func(image func(missed, passes int)) error {
 			shown = image
@@ -366,10 +400,5 @@ func (w *crafting) plant() error {
 				})
 		})
 	}
-	all := planted.Sum(asked, outcomes)
-	if w.planted = &all.Planted; all.Missed() && w.standing > 0 {
-		w.warnings = append(w.warnings, result.WarnPlantedMissed.New("the attack finds %d of %d planted "+
-			"perturbations, as many random points %d", all.Found, all.N, all.Random))
-	}
-	return err
+	return planted.Sum(images, outcomes), err
 }

@@ -69,11 +69,13 @@ func form(recipe string) string {
 	return after
 }
 
+func oneStep(c *result.Cell) bool { return strings.HasPrefix(c.Recipe, "fgsm/") }
+
 // beaten warns of a cell where an attack of many steps along the classifier's own gradient leaves images that a weaker
 // attack breaks: a single step, or images made on another network.
 func beaten(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 	unaware := c.Defense != cell.None && (c.Mode == result.Oblivious || c.Mode == result.Transfer)
-	if c.Error != "" || unaware || c.Norm == nil || c.Source != "" && c.Source != c.Model ||
+	if c.Error != "" || unaware || c.Norm == nil || oneStep(c) || c.Source != "" && c.Source != c.Model ||
 		!slices.ContainsFunc(c.Steps, func(s result.Step) bool {
 			return s.Attacked > 0 && s.Backward >= many*int64(s.Attacked)
 		}) {
@@ -97,7 +99,7 @@ func beaten(c *result.Cell, cells []result.Cell) (list []result.Warning) {
 		case another:
 			list = append(list, result.WarnTransferWins.New("the images that %s makes on %s break %d images that it "+
 				"leaves when it knows the network", c.Attack, w.Source, broke))
-		case w.Source == c.Source && strings.HasPrefix(w.Recipe, "fgsm/"):
+		case w.Source == c.Source && oneStep(w):
 			list = append(list, result.WarnOneStepWins.New("%s, a single step, breaks %d images that %s leaves",
 				w.Attack, broke, c.Attack))
 		}
