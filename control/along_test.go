@@ -52,8 +52,8 @@ func TestAlong(t *testing.T) {
 		if want := (Cost{all.Logits, 1 + all.Logits, 1}); bare != want {
 			t.Errorf("%v: along the bare network a pass costs %v, want %v", s.Method, bare, want)
 		}
-		if got := must.Get(alongIn(t, through, attacks.Detached).(*following).Cost())(t); got != must.Get(detached.Cost())(t) ||
-			got.Backward > all.Backward {
+		got := must.Get(alongIn(t, through, attacks.Detached).(*following).Cost())(t)
+		if want := must.Get(detached.Cost())(t); got != want || got.Backward > all.Backward {
 			t.Errorf("%v: detached a pass costs %v, through %v", s.Method, got, all)
 		}
 		for o, name := range map[attacks.Oracle]string{detached: attacks.Detached, c.net: attacks.Bare} {

@@ -92,8 +92,9 @@ func TestSlopes(t *testing.T) {
 		}, 2},
 		"Sigmoid": {one("Sigmoid"), func(x float64) float64 { return math.Pow(2+math.Abs(x), -2) }, 1},
 		"Tanh":    {one("Tanh"), func(x float64) float64 { return math.Pow(1+math.Abs(x), -2) }, 1},
-		"HardSigmoid": {func(b *onnx.Builder, x string) string { return b.Op("HardSigmoid", b.Op("Mul", x, b.Float(2))) },
-			func(x float64) float64 { return 0.4 * beyond(0, 1)(0.4*x+0.5) }, 1},
+		"HardSigmoid": {func(b *onnx.Builder, x string) string {
+			return b.Op("HardSigmoid", b.Op("Mul", x, b.Float(2)))
+		}, func(x float64) float64 { return 0.4 * beyond(0, 1)(0.4*x+0.5) }, 1},
 		"Equal": {compared("Equal"), func(x float64) float64 {
 			return math.Copysign(kernel(x-0.25), 0.25-x)
 		}, 2},
