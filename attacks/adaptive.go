@@ -61,7 +61,8 @@ func Along(o Oracle, gradient string) (Oracle, error) {
 // The first further ones run on every network, the rest only where standard misses planted perturbations (signs):
 //
 //	the margin, the logits' differences and    logits of any scale, and runs that DLR leads astray
-//	the probabilities' margin
+//	the probabilities' margin, also from the
+//	nearest images of other classes
 //	gradients detached from the control        controls whose own gradient misleads, and transferred images
 //	signs: slopes                              rounding, signs, thresholds, saturation (Athalye et al. 2018)
 //	signs: the mean gradient nearby            losses that jump, and networks that draw at random
@@ -79,7 +80,8 @@ func adaptive(n Norm) []Component {
 		return radii(given{"loss": "logit-difference", "targets": targets, "order": byDistance})
 	}
 	all := append(standard(n),
-		Component{Kind: "apgd-dlr", Parameters: margin(2)},
+		Component{Kind: "apgd-dlr", Parameters: margin(1)},
+		Component{Kind: "apgd-dlr", Parameters: radii(given{"loss": "margin", "restarts": 2, "from_others": true})},
 		Component{Kind: "apgd-t", Parameters: difference(5)},
 		Component{Kind: "apgd-dlr", Parameters: radii(given{"loss": "probability-margin"})},
 		Component{Kind: "apgd-ce", Parameters: radii(given{}), needs: Needs{Gradient: Detached}},

@@ -111,7 +111,7 @@ func TestAdaptive(t *testing.T) {
 				t.Errorf("%v: component %d is %s", n, k, c.Name())
 			}
 			needs := c.Needs()
-			if needs.Signs != (k >= 10) || needs.Gradient != "" && !strings.HasSuffix(c.Name(), "-"+needs.Gradient) {
+			if needs.Signs != (k >= 11) || needs.Gradient != "" && !strings.HasSuffix(c.Name(), "-"+needs.Gradient) {
 				t.Errorf("%v: %s needs %+v", n, c.Name(), needs)
 			}
 			seen = append(seen, c.Name())
@@ -119,21 +119,21 @@ func TestAdaptive(t *testing.T) {
 		if slices.Sort(seen); len(slices.Compact(seen)) < len(r.Components)-1 { // Square comes twice
 			t.Errorf("%v: %q", n, seen)
 		}
-		all := 17
+		all := 18
 		if n == L1 {
-			all = 16 // no attack by classes alone
+			all = 17 // no attack by classes alone
 		}
-		if plain := r.Plain(); len(plain.Components) != 10 || len(r.Components) != all {
+		if plain := r.Plain(); len(plain.Components) != 11 || len(r.Components) != all {
 			t.Errorf("%v: %d of %d components always run", n, len(plain.Components), len(r.Components))
 		}
 		d := must.Get(s.Describe())(t)
-		if p := d.Components[14].Parameters; p["gradient"] != Nearby || p["signs"] != true {
+		if p := d.Components[15].Parameters; p["gradient"] != Nearby || p["signs"] != true {
 			t.Errorf("%v: %v", n, p)
 		}
 	}
 	rows := must.Get(Setup{Kind: "autoattack", Version: "adaptive", Norm: L2}.Make(0.1, 10))(t)
 	rows = rows.On(Shape{C: 1, H: 1, W: 9}) // without Square
-	if len(rows.Components) != 15 || len(rows.Plain().Components) != 9 {
+	if len(rows.Components) != 16 || len(rows.Plain().Components) != 10 {
 		t.Errorf("rows of features: %d components, %d always", len(rows.Components), len(rows.Plain().Components))
 	}
 	// Other wrappers pass needs on.
@@ -141,6 +141,71 @@ func TestAdaptive(t *testing.T) {
 	for k, c := range must.Get(Setup{Kind: "autoattack", Version: "adaptive"}.Make(0.1, 10))(t).Components {
 		if on.Components[k].Needs() != c.Needs() {
 			t.Errorf("%s: %+v on levels", c.Name(), on.Components[k].Needs())
+		}
+	}
+}
+
+// APGD starts at the images of other classes, moved into the ball, one after another, and then at random. Without such
+// images it starts at random.
+func TestStartsAtOthers(t *testing.T) {
+	others := [][]float32{{1, 0.5, 0.5}, {0.5, 0, 1}}
+	im := Image{Pixels: []float32{0.5, 0.5, 0.5}}
+	for norm, want := range map[Norm][][]float32{Linf: {{0.6, 0.5, 0.5}, {0.5, 0.4, 0.6}},
+		L2: {{0.6, 0.5, 0.5}, {0.5, 0.5 - 0.0707107, 0.5 + 0.0707107}}, L1: {{0.6, 0.5, 0.5}, {0.5, 0.45, 0.55}}} {
+		a := must.Get(Setup{Kind: "apgd-ce", Norm: norm, Parameters: given{"from_others": true, "restarts": 3,
+			"steps": 1}}.Make(0.1, 2))(t).Components[0]
+		if a.Name() != "apgd-ce-others" {
+			t.Errorf("its name is %s", a.Name())
+		}
+		o := &points{Oracle: sided{weights: []float32{0.1, 0.1, 0.1}, asked: new(int)}}
+		must.Get(a.Perturb(t.Context(), o, im, Options{Others: func() ([][]float32, error) { return others, nil }}))(t)
+		for k, x := range want {
+			if Linf.Distance(o.asked[2*k], x) > 1e-6 {
+				t.Errorf("%v: run %d starts at %v, not %v", norm, k, o.asked[2*k], x)
+			}
+		}
+		if len(o.asked) != 6 || slices.Equal(o.asked[4], o.asked[0]) {
+			t.Errorf("%v: %d points", norm, len(o.asked))
+		}
+		must.Get(a.Perturb(t.Context(), o, im, Options{}))(t)
+		if len(o.asked) != 12 || slices.Equal(o.asked[6], o.asked[0]) {
+			t.Errorf("%v: %d points without others", norm, len(o.asked))
+		}
+	}
+}
+
+// points keeps the points at which gradients are asked for.
+type points struct {
+	Oracle
+	asked [][]float32
+}
+
+func (o *points) Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error {
+	o.asked = append(o.asked, slices.Clone(x))
+	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// corner answers class 1 at the corner 1 of all values alone.
+type corner struct{ sided }
+
+func (o corner) Logits(_ context.Context, x, z []float32) error {
+	z[0], z[1] = 0.5, slices.Min(x)
+	if z[1] < 0.99 {
+		z[1] = 0
+	}
+	return nil
+}
+
+// Where noise never has another class, HopSkipJump begins at a given image.
+func TestHopSkipJumpBeginsAtOthers(t *testing.T) {
+	im := Image{Pixels: slices.Repeat([]float32{0.5}, 64)}
+	a := must.Get(Setup{Kind: "hop-skip-jump", Norm: L2, Parameters: given{"queries": 500}}.Make(5, 2))(t).Components[0]
+	others := [][]float32{make([]float32, 64), slices.Repeat([]float32{1}, 64)}
+	for _, given := range [][][]float32{nil, others} {
+		how := Options{Others: func() ([][]float32, error) { return given, nil }}
+		res := must.Get(a.Perturb(t.Context(), corner{}, im, how))(t)
+		if (res.Adversarial != nil) != (given != nil) || given != nil && res.FirstForward != blindly+2 {
+			t.Errorf("%d others: %+v", len(given), res.FirstForward)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type apgd struct {
 	LargeRadii bool
 	Order      string  // what ranks the targets: logits, or the distance to linearised boundaries (malt)
 	FromClean  bool    // start at the clean image, not at random
+	FromOthers bool    // start at images of other classes, moved into the ball; at random if there are none
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 	GiveUp     bool    // end a run that is unlikely to succeed; restart only after a run that came close
 }
@@ -28,6 +29,14 @@ func newAPGD(c common) Method {
 		c.name = "apgd-t"
 	}
 	return apgd{common: c}
+}
+
+// Name ends in others if it starts there.
+func (a apgd) Name() string {
+	if a.FromOthers {
+		return a.name + "-others"
+	}
+	return a.name
 }
 
 // Passes counts Steps + 1 gradients for each run (one more for each of the two larger radii), and one forward pass that
@@ -79,6 +88,9 @@ func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 		r.at.Targets, err = r.linearised(ctx, a.Norm, a.Targets)
 	default:
 		err = r.rank(ctx, a.Loss.Targeted(), a.Targets)
+	}
+	if err == nil && a.FromOthers {
+		r.starts, err = how.others()
 	}
 	if err != nil {
 		return Result{}, err

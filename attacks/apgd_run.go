@@ -21,8 +21,9 @@ type ascent struct {
 	bestLoss        float64
 	pace            pace
 	reach           reach
-	warm            bool // whether the start is a point found before: ℓ1 starts with its sparsity
-	sparsest        bool // whether ℓ1 steps may shrink to one value; in AutoAttack they stop at two
+	starts          [][]float32 // images of other classes
+	warm            bool        // whether the start is a point found before: ℓ1 starts with its sparsity
+	sparsest        bool        // whether ℓ1 steps may shrink to one value; in AutoAttack they stop at two
 
 	first  Nearer    // this stage's first misclassified point
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
@@ -37,17 +38,34 @@ func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 	return r
 }
 
-// run makes one restart on the current target, from a random point or, with FromClean, from the clean image.
-// It goes on with a restart that has begun.
+// run makes one restart on the current target, from a random point, with FromClean from the clean image, and with
+// FromOthers from an image of another class. It goes on with a restart that has begun.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	switch {
 	case r.at.Inside:
 	case r.FromClean:
 		copy(r.cur, r.im.Pixels)
+	case r.at.Restart < len(r.starts):
+		copy(r.cur, r.starts[r.at.Restart])
+		r.inward(r.stages()[0].eps)
 	default:
 		randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur)
 	}
 	return r.climb(ctx)
+}
+
+// inward moves cur into the ball of a radius.
+func (r *ascent) inward(radius float64) {
+	switch r.Norm {
+	case Linf:
+		for i, v := range r.cur {
+			r.cur[i] = min(max(v, r.lo[i]), r.hi[i])
+		}
+	case L2:
+		projectL2(r.im.Pixels, r.cur, radius)
+	default:
+		projectPointL1(r.im.Pixels, r.cur, radius)
+	}
 }
 
 // climb makes one restart from cur. Only its last stage, the one at Epsilon, counts as success.

@@ -162,6 +162,17 @@ type Options struct {
 	// of the last or nearest.
 	VerdictOnly bool
 	Memory      *Memory // keeps the attack's state; nil for none
+	// Others returns images of other classes, or of the one to reach, the nearest first. Attacks that start there take
+	// it; nil for none.
+	Others func() ([][]float32, error)
+}
+
+// others returns the images of Options.Others.
+func (o Options) others() ([][]float32, error) {
+	if o.Others == nil {
+		return nil, nil
+	}
+	return o.Others()
 }
 
 // Limit bounds how an attack without norm may change an image. Limits that allow the same changes are equal.

@@ -10,9 +10,10 @@ import (
 )
 
 // hopSkipJump is HopSkipJumpAttack (Chen, Jordan & Wainwright 2020, algorithm 2), which sees classes alone. It goes
-// from a random image of another class to the boundary and then makes steps. Answers at random points around the
-// boundary point estimate the direction away from the label (Eq. 9 and 16). A step goes that way and is halved until
-// its end is misclassified (section III-C). Bisection then leads back to the boundary on the way to the clean image.
+// from a random image of another class, or one of [Options].Others, to the boundary and then makes steps. Answers at
+// random points around the boundary point estimate the direction away from the label (Eq. 9 and 16). A step goes that
+// way and is halved until its end is misclassified (section III-C). Bisection then leads back to the boundary on the
+// way to the clean image.
 type hopSkipJump struct {
 	common
 	Queries       int
@@ -75,13 +76,26 @@ func (h *hopSkipJumpRun) search(ctx context.Context) error {
 	}
 }
 
-// begin finds a random image of another class and goes to the boundary on the straight line to the clean image.
+// blindly is how many random images are tried before given ones.
+const blindly = 20
+
+// begin finds an image of another class and goes to the boundary on the straight line to the clean image.
 func (h *hopSkipJumpRun) begin(ctx context.Context) error {
-	for wrong := false; !wrong; {
-		for i := range h.x {
-			h.x[i] = h.rng.Float32()
-		}
+	given := [][]float32(nil)
+	for k, wrong := 0, false; !wrong; k++ {
 		var err error
+		if k == blindly {
+			if given, err = h.others(); err != nil {
+				return err
+			}
+		}
+		if k >= blindly && k-blindly < len(given) {
+			copy(h.x, given[k-blindly])
+		} else {
+			for i := range h.x {
+				h.x[i] = h.rng.Float32()
+			}
+		}
 		if wrong, err = h.ask(ctx, h.x); err != nil {
 			return err
 		}

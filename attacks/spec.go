@@ -342,6 +342,7 @@ var apgdParameters = []Parameter{
 	flag("from_clean", "start at the clean image, not at random"),
 	decimal("sparsity", .2, setting.Fraction, // 2021, 3.3
 		"fraction of the values that a run's first steps move, unless large_radii is set").only(L1),
+	flag("from_others", "start at the nearest images of other classes, one after another, moved into the ball").later(),
 	flag("give_up", "end a run that rises too slowly to break the image; restart only after one that came near"),
 }
 

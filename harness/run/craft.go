@@ -51,7 +51,8 @@ type crafting struct {
 	tally    *folder.Tally
 	proven   map[int]bool     // the images that bounds were asked about, and whether they are proven
 	applied  []attacks.Attack // the components that had something to do
-	spent    []int64          // passes that the components made for each image, a gradient counting as two
+	others   func(im attacks.Image) ([][]float32, error)
+	spent    []int64 // passes that the components made for each image, a gradient counting as two
 }
 
 // craft runs a recipe's components in order. Each attacks the images that the oracle's classifier still gets right,
@@ -59,7 +60,7 @@ type crafting struct {
 // nothing else decides. Work that the journal holds is not repeated.
 func (k *walk) craft(b *open.Job, on *open.Oracle, prover *certify.Prover, o order) (*crafted, error) {
 	w := &crafting{run: k.run, job: b, on: on, prover: prover, own: o.set.Mine(), proven: map[int]bool{},
-		spent: make([]int64, o.set.Len()),
+		spent: make([]int64, o.set.Len()), others: o.set.Others(o.recipe, on.Classes()),
 		crafted: &crafted{order: o, within: plan.BallOf(o.recipe), steps: []result.Step{},
 			each: slices.Repeat([]attempt{intact}, o.set.Len())}}
 	var err error
@@ -257,7 +258,8 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	i int, note string) (made componentResult, err error) {
 	made.attempt = w.each[i]
 	mine := counter.Child(w.on)
-	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly, Memory: w.memory(note, mine, &made.Seen)}
+	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly, Memory: w.memory(note, mine, &made.Seen),
+		Others: func() ([][]float32, error) { return w.others(im) }}
 	res, broken, err := w.try(ctx, component, open.Watch(mine, &made.Seen), im, how)
 	if errors.Is(err, attacks.ErrState) { // another version's
 		logits, gradients := mine.Counts()
