@@ -196,7 +196,7 @@ func (o corner) Logits(_ context.Context, x, z []float32) error {
 	return nil
 }
 
-// Where noise never has another class, HopSkipJump begins at a given image.
+// HopSkipJump begins at a given image if noise never has another class.
 func TestHopSkipJumpBeginsAtOthers(t *testing.T) {
 	im := Image{Pixels: slices.Repeat([]float32{0.5}, 64)}
 	a := must.Get(Setup{Kind: "hop-skip-jump", Norm: L2, Parameters: given{"queries": 500}}.Make(5, 2))(t).Components[0]

@@ -14,7 +14,10 @@ import (
 // The other images are of other classes, or of the one to reach, the nearest first.
 func TestOthers(t *testing.T) {
 	testinput.Runtime(t)
-	p := testplan.Plan(t, testplan.Bundled+"suites: {s: {dataset: test, models: [robust], attacks: [pgd]}}\nattacks: {pgd: {kind: pgd, norm: l2, epsilon: 0.5}}", 1, 2)
+	const config = testplan.Bundled + `
+attacks: {pgd: {kind: pgd, norm: l2, epsilon: 0.5}}
+suites: {s: {dataset: test, models: [robust], attacks: [pgd]}}`
+	p := testplan.Plan(t, config, 1, 2, "datasets.test.limit=100")
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
 	b := must.Get(o.Job(p.Jobs[0]))(t)
