@@ -33,7 +33,7 @@ func pages(t *testing.T, patterns ...string) map[string]string {
 }
 
 // docs/README.md has a line for every page. Pages for users, which are not in docs/measured, have together at most
-// 22,000 words outside of tables and of what is generated, and the paper's page 1,800 in all.
+// 22,000 words outside of tables, of what is generated and of the list of warnings, and the paper's page 1,800 in all.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	index, words := read(t, "docs/README.md"), 0
@@ -43,7 +43,7 @@ func TestPages(t *testing.T) {
 		if n := strings.Count(index, "\n- ["+name+"]("+name+"): "); n != 1 && name != "README.md" {
 			t.Errorf("docs/README.md has %d lines for %s", n, path)
 		}
-		if filepath.Dir(path) == "docs" {
+		if filepath.Dir(path) == "docs" && name != "warnings.md" {
 			text = tableLine.ReplaceAllString(generatedPart.ReplaceAllString(text, ""), "")
 			words += len(strings.Fields(text))
 		}

@@ -32,8 +32,8 @@ var figures = map[string]figure{}
 func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 	return func(yield func(string, chart.Sheet) bool) {
 		for _, f := range result.Figures {
-			if draw := figures[f.Name].file; draw != nil { // the theory's figures belong to no suite
-				if sheet := draw(s); sheet.Panels != nil && !yield(f.Name+"-"+s.Slug, sheet) {
+			if draw := figures[f].file; draw != nil { // the theory's figures belong to no suite
+				if sheet := draw(s); sheet.Panels != nil && !yield(f+"-"+s.Slug, sheet) {
 					return
 				}
 			}
@@ -45,8 +45,8 @@ func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 // included. A single model's figures form one group, so that they stand side by side.
 func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	for _, f := range result.Figures {
-		draw := figures[f.Name].page
-		if draw == nil || f.Name == result.RadarFigure && (!accuracies || s.Mode == result.Transfer) {
+		draw := figures[f].page
+		if draw == nil || f == result.RadarFigure && (!accuracies || s.Mode == result.Transfer) {
 			continue
 		}
 		if parts := draw(s); len(parts) > 0 {
