@@ -51,7 +51,8 @@ func TestWarningsPage(t *testing.T) {
 			begins += " A sign of a hidden gradient (`masking`)."
 		}
 		words := strings.Join(strings.Fields(sections[i]), " ")
-		if begins += " **What it means.** "; !strings.HasPrefix(words, begins) || !strings.Contains(words, " **What to do.** ") {
+		begins += " **What it means.** "
+		if !strings.HasPrefix(words, begins) || !strings.Contains(words, " **What to do.** ") {
 			t.Errorf("docs/warnings.md has at place %d\n%s\nnot\n%s", i, words, begins)
 		}
 		if !strings.HasSuffix(k.Number, ".") || len(k.Number) > 200 {

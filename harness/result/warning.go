@@ -82,13 +82,15 @@ var (
 	WarnImagesChanged     = warning("images-changed", "It is of fewer images.")
 	WarnPreprocessing     = warning("preprocessing",
 		"It is most likely of wrong inputs: too low on clean images, and attacked ones say little.")
-	WarnNearChance         = warning("near-chance", "It says nothing: the network guesses.")
-	WarnOptimisationLoop   = warning("optimisation-loop", "It is too high unless the attack goes through the loop.")
-	WarnMaskedByControl    = warning("masked-by-control", "It is too high: an attacker who knows the control leaves less.")
-	WarnGradientDiffers    = warning("gradient-differs", "It is too high if the attacks follow that gradient.")
-	WarnOneStepWins        = warning("one-step-wins", "It is too high by these images at least.")
-	WarnTransferWins       = warning("transfer-wins", "It is too high by these images at least.")
-	WarnRandomized         = warning("randomized", "It changes with the seed, and is too high without an attack that averages.")
+	WarnNearChance       = warning("near-chance", "It says nothing: the network guesses.")
+	WarnOptimisationLoop = warning("optimisation-loop", "It is too high unless the attack goes through the loop.")
+	WarnMaskedByControl  = warning("masked-by-control",
+		"It is too high: an attacker who knows the control leaves less.")
+	WarnGradientDiffers = warning("gradient-differs", "It is too high if the attacks follow that gradient.")
+	WarnOneStepWins     = warning("one-step-wins", "It is too high by these images at least.")
+	WarnTransferWins    = warning("transfer-wins", "It is too high by these images at least.")
+	WarnRandomized      = warning("randomized",
+		"It changes with the seed, and is too high without an attack that averages.")
 	WarnUnstableLoss       = warning("unstable-loss", "It may be too high: gradients say little.")
 	WarnStandsAtEpsilonOne = warning("stands-at-epsilon-1", "It is no robustness until the cause is known.")
 	WarnPlantedMissed      = warning("planted-missed",
