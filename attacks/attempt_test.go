@@ -1,7 +1,9 @@
 package attacks
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -108,5 +110,34 @@ func TestNearestTargets(t *testing.T) {
 			a.res.Backward != 3 || a.res.Starts != 0 {
 			t.Errorf("%v: targets are %v, want %v; %+v", norm, got, want, a.res)
 		}
+	}
+}
+
+// The order is PyTorch's.
+func TestNearestTargetsAgreeWithPyTorch(t *testing.T) {
+	var golden struct {
+		Cases []struct {
+			Image  []float32
+			Label  int
+			Orders map[string][]int
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/malt.json"))(t), &golden))
+	_, o := load(t)
+	differ := 0
+	for i, c := range golden.Cases {
+		for name, want := range c.Orders {
+			a := newAttempt(o, Image{Pixels: c.Image, Label: c.Label}, Options{})
+			got := must.Get(a.linearised(t.Context(), norm(t, name), len(want)))(t)
+			if !slices.Equal(got, want) {
+				t.Errorf("image %d, %s: targets are %v, want %v", i, name, got, want)
+			}
+			if !slices.Equal(want, must.Get(a.targets(t.Context(), true, len(want)))(t)) {
+				differ++
+			}
+		}
+	}
+	if differ < 20 {
+		t.Errorf("only %d orders differ from the logits'", differ)
 	}
 }
