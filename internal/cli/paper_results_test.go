@@ -194,7 +194,7 @@ func TestFirstImages(t *testing.T) {
 // attackers.
 func TestReadmeHeals(t *testing.T) {
 	t.Parallel()
-	file := must.Get(result.Read("docs/paper/front/linf-quick/results.json"))(t)
+	file := must.Get(result.Read("docs/paper/front/linf/results.json"))(t)
 	accuracy := func(mode, defense, attack string) string {
 		for _, c := range file.Cells {
 			if c.Defense == defense && c.Attack == attack && (attack == "none" || defense == "none" || c.Mode == mode) {
@@ -209,6 +209,6 @@ func TestReadmeHeals(t *testing.T) {
 	for name, defense := range map[string]string{"none": "none", "by the paper's objective": "clean",
 		"[by adversarial training](docs/fit.md#a-control-that-an-attacker-may-know)": "linf"} {
 		must.Have(t, table, fmt.Sprintf("| %s | %s | %s | %s |", name, accuracy("", defense, "none"),
-			accuracy(result.Oblivious, defense, "quick-linf"), accuracy(result.WhiteboxThrough, defense, "quick-linf")))
+			accuracy(result.Oblivious, defense, "aa-linf"), accuracy(result.WhiteboxThrough, defense, "aa-linf")))
 	}
 }
