@@ -22,12 +22,8 @@ const (
 // set, by a hash, so that shards choose the same.
 func (s Images) Others(recipe attacks.Recipe, classes int) func(im attacks.Image) ([][]float32, error) {
 	all := sync.OnceValues(func() (all []attacks.Image, err error) {
-		ids := make([]int, s.Len())
-		for i := range ids {
-			ids[i] = s.ID(i)
-		}
 		left := mostOthersBytes
-		for _, i := range plan.ByHash(ids, "others") {
+		for _, i := range plan.ByHash(s.IDs(), "others") {
 			im, err := s.Read(i)
 			if left -= 4 * len(im.Pixels); err != nil || left < 0 || len(all) == mostOthers {
 				return all, err
@@ -37,16 +33,21 @@ func (s Images) Others(recipe attacks.Recipe, classes int) func(im attacks.Image
 		return all, nil
 	})
 	return func(im attacks.Image) (nearest [][]float32, err error) {
-		some, err := all()
+		type other struct {
+			pixels []float32
+			away   float64
+		}
+		var some []other
+		images, err := all()
 		aim, aims := recipe.Aim.Class(im, classes)
-		some = slices.DeleteFunc(slices.Clone(some), func(o attacks.Image) bool {
-			return o.Label == im.Label || aims && o.Label != aim
-		})
-		slices.SortStableFunc(some, func(a, b attacks.Image) int {
-			return cmp.Compare(recipe.Norm.Distance(a.Pixels, im.Pixels), recipe.Norm.Distance(b.Pixels, im.Pixels))
-		})
+		for _, o := range images {
+			if o.Label != im.Label && (!aims || o.Label == aim) {
+				some = append(some, other{o.Pixels, recipe.Norm.Distance(o.Pixels, im.Pixels)})
+			}
+		}
+		slices.SortStableFunc(some, func(a, b other) int { return cmp.Compare(a.away, b.away) })
 		for _, o := range some[:min(nearestOthers, len(some))] {
-			nearest = append(nearest, o.Pixels)
+			nearest = append(nearest, o.pixels)
 		}
 		return nearest, err
 	}

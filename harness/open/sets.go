@@ -216,12 +216,17 @@ func Named(names []ImageName, owner []int) Images {
 
 // Share returns the images with the owner of each, for the run of one shard.
 func (s Images) Share(shard plan.Shard) Images {
+	s.owner, s.shard = plan.Deal(s.IDs(), shard.N), shard.I
+	return s
+}
+
+// IDs lists the images' ids in their file.
+func (s Images) IDs() []int {
 	ids := make([]int, s.Len())
 	for i := range ids {
 		ids[i] = s.ID(i)
 	}
-	s.owner, s.shard = plan.Deal(ids, shard.N), shard.I
-	return s
+	return ids
 }
 
 // Len returns the number of images.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/plan"
 	"selfheal/harness/planted"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
@@ -20,6 +21,20 @@ import (
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/opened"
 )
+
+// stoppedAt runs a plan and stops it at each of some lines of its log. It comes to the end of the run in a folder.
+func stoppedAt(t *testing.T, p *plan.Plan, end string, lines ...string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "stopped")
+	for _, line := range lines {
+		ctx, stop := context.WithCancel(t.Context())
+		to := progress.New(&stopper{at: line, stop: stop}, progress.TextLog, false)
+		_, err := Run(ctx, p, Options{Out: dir, Progress: to})
+		must.Refuse(t, err, "canceled")
+	}
+	must.Get(Run(t.Context(), p, Options{Out: dir}))(t)
+	must.Do(t, sameend.Check(end, dir))
+}
 
 // A run plants perturbations in images that its attacks took passes for, undefended and through controls. AutoAttack's
 // quick version finds them and one step does not, which the cell says. The cell also says why nothing can be planted.
@@ -59,15 +74,7 @@ suites:
 		}
 	}
 
-	dir := filepath.Join(t.TempDir(), "run")
-	for _, line := range []string{"fgsm", "turn"} { // each begins after an attack whose images were planted
-		ctx, stop := context.WithCancel(t.Context())
-		to := progress.New(&stopper{at: line, stop: stop}, progress.TextLog, false)
-		_, err := Run(ctx, p, Options{Out: dir, Progress: to})
-		must.Refuse(t, err, "canceled")
-	}
-	must.Get(Run(t.Context(), p, Options{Out: dir}))(t)
-	must.Do(t, sameend.Check(end, dir))
+	stoppedAt(t, p, end, "fgsm", "turn") // each begins after an attack whose images were planted
 
 	b := &onnx.Builder{G: onnx.NewGraph("averages")} // a convolution of all positions, and their mean
 	w := &onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{10, 3, 3, 3}, Floats: make([]float32, 270)}
@@ -110,15 +117,7 @@ suites:
 		end := filepath.Join(t.TempDir(), "run")
 		c := must.Get(Run(t.Context(), p, Options{Out: end}))(t).Cells[1]
 		if hides { // a run that is stopped as it looks for signs, or in a step that they led to, comes to the same end
-			dir := filepath.Join(t.TempDir(), "stopped")
-			for _, line := range []string{"signs of hidden gradients", "apgd-margin-slopes"} {
-				ctx, stop := context.WithCancel(t.Context())
-				to := progress.New(&stopper{at: line, stop: stop}, progress.TextLog, false)
-				_, err := Run(ctx, p, Options{Out: dir, Progress: to})
-				must.Refuse(t, err, "canceled")
-			}
-			must.Get(Run(t.Context(), p, Options{Out: dir}))(t)
-			must.Do(t, sameend.Check(end, dir))
+			stoppedAt(t, p, end, "signs of hidden gradients", "apgd-margin-slopes")
 		}
 		names := lists.Map(c.Steps, func(s result.Step) string { return s.Attack })
 		if slices.Contains(names, "apgd-margin-slopes") != hides || (c.Accuracy < c.Steps[3].Robust) != hides {

@@ -327,11 +327,7 @@ func (w *crafting) along(needs attacks.Needs) (*open.Oracle, error) {
 // hidden reports whether there are signs that something hides the gradient: the components that always run miss
 // planted perturbations. They are asked about images of the whole set, so that shards come to the same.
 func (w *crafting) hidden() (bool, error) {
-	ids := make([]int, w.set.Len())
-	for i := range ids {
-		ids[i] = w.set.ID(i)
-	}
-	asked := planted.Asked(ids)
+	asked := planted.Asked(w.set.IDs())
 	all, err := w.planting("signs of hidden gradients", asked, w.recipe.Plain())
 	return all.Hides(len(asked)), err
 }

@@ -30,6 +30,7 @@ type quantisation struct {
 	unit             bool // the scale is 1
 }
 
+// quantised divides a node's input by its scale and writes the ends of its range as constants.
 func (c *Context) quantised(n *onnx.Node) quantisation {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]

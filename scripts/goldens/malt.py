@@ -3,8 +3,8 @@
 
     python3 scripts/goldens/malt.py
 
-The network is that of attacks/testdata/reference.json, the images are drawn. In each norm the wrong classes t are ordered by
-(z_y − z_t) / ‖∇(z_y − z_t)‖ in the dual norm, the least first.
+The script reads the network from attacks/testdata/reference.json and draws 20 images. For each norm it sorts the wrong
+classes t by (z_y − z_t) / ‖∇(z_y − z_t)‖ in the dual norm, the least first.
 """
 
 import json
