@@ -35,6 +35,23 @@ type Image struct {
 	Pixels []float32 // C·H·W values in [0,1], row-major CHW; attacks never write to it
 	Label  int       // in [0, classes)
 	Target int       // the class that [FileTarget] aims at, in [0, classes)
+	Truth  []float32 // what the head of a task compares the answer with; nil for classification
+}
+
+type truthKey struct{}
+
+// About returns a context for questions about an image. By it an oracle knows the image's truth, see [TruthOf].
+func About(ctx context.Context, im Image) context.Context {
+	if im.Truth == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, truthKey{}, im.Truth)
+}
+
+// TruthOf returns the truth of the image that a question is about, or nil.
+func TruthOf(ctx context.Context) []float32 {
+	truth, _ := ctx.Value(truthKey{}).([]float32)
+	return truth
 }
 
 // Evaluation holds the results of one forward and one backward pass at a point.

@@ -11,10 +11,10 @@ import (
 const maxExportNodes = 20_000
 
 // Graph returns the closed loop as one network. Its input is "image", [N C H W] in [0,1]; its output is "logits", [N
-// classes]; N is symbolic. The model's mean and std are part of it. For the greedy solver it computes x_{t+1} =
-// F_t(E_t(x_t)). For others it is the solver unrolled: every sweep, adjoint and ascent step has nodes of its own,
-// which share their weights. Its metadata name model, control and solver. Graph refuses to write more than 20,000
-// nodes.
+// classes], or, for a task other than classification, "answer", without the head; N is symbolic. The model's mean and
+// std are part of it. For the greedy solver it computes x_{t+1} = F_t(E_t(x_t)). For others it is the solver unrolled:
+// every sweep, adjoint and ascent step has nodes of its own, which share their weights. Its metadata name model,
+// control and solver. Graph refuses to write more than 20,000 nodes.
 func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false, true) }
 
 // Literal is like [Controller.Graph] but keeps every sum that the loop computes, also x + (E(x) − x).
@@ -45,7 +45,11 @@ func (c *Controller) graph(literal, whole bool) (*onnx.Graph, error) {
 		return fail(err)
 	}
 	if s.b.Prefix = ""; whole {
-		s.b.Output("logits", p.x[len(c.stages)])
+		name := "logits"
+		if c.net.Task != nil {
+			name = "answer"
+		}
+		s.b.Output(name, p.x[len(c.stages)])
 	} else {
 		s.b.Output("controlled", p.z[0])
 	}
@@ -73,6 +77,9 @@ type symbols struct {
 func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
 	switch of := s.c.stages[t]; q {
 	case segment:
+		if t == len(s.c.stages)-1 && s.c.net.Task != nil {
+			return s.c.net.Task.off(of.plain.segment), nil
+		}
 		return of.plain.segment, nil
 	case embed:
 		return of.plain.embedding, nil

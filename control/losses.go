@@ -64,6 +64,11 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 	if h.choices > 1 {
 		in = append(in, oneHot(h.choices, h.choice))
 	}
+	truth, err := l.net.Task.of(ctx)
+	if err != nil {
+		return err
+	}
+	in = append(in, truth...)
 	var value [1]float32
 	if err := l.net.pool.Run(ctx, h.program, append(in, further...),
 		[][]float32{e.Logits, value[:], e.Gradient}); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/models/grad"
+	"selfheal/models/heads"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/opened"
@@ -48,6 +49,7 @@ type Network struct {
 	sloped    *losses   // by slopes, see [grad.Sloped]; made on first use
 	function  *Function // nil unless the network is one
 	voting
+	Task *Task // nil for classification
 
 	compiling sync.Mutex
 	forward   *ort.Program // compiled on first use
@@ -69,7 +71,8 @@ type NetworkOptions struct {
 	// 0 for other networks.
 	Votes int
 	Seed  uint64
-	At    []string // boundaries as tensor names; nil for the default ones
+	Task  heads.Task // the zero value is classification
+	At    []string   // boundaries as tensor names; nil for the default ones
 }
 
 // NewNetwork prepares a classifier from an ONNX model's bytes and keeps the model's operators. Judge with it; attack
@@ -133,7 +136,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
 		ID: n.ID, pool: n.pool, direct: direct || n.Opaque(), attacked: true, shape: n.shape, classes: n.classes,
-		voting: n.voting, function: n.function}
+		voting: n.voting, Task: n.Task, function: n.function}
 	if a.fast, err = a.rewrite(n.Graph); err != nil {
 		return nil, err
 	}
@@ -173,7 +176,11 @@ func (n *Network) pass(ctx context.Context, out []float32, in ...[]float32) erro
 	if err != nil {
 		return err
 	}
-	return n.pool.Run(ctx, p, in, [][]float32{out})
+	truth, err := n.Task.of(ctx)
+	if err != nil {
+		return err
+	}
+	return n.pool.Run(ctx, p, slices.Insert(in, 1, truth...), [][]float32{out})
 }
 
 // FLOPs returns the floating-point operations of one image's forward pass.
@@ -242,6 +249,9 @@ func (n *Network) Close() {
 	}
 	if n.forward != nil {
 		n.forward.Close()
+	}
+	if n.Task != nil && !n.attacked {
+		n.Task.alone.Close()
 	}
 	if n.sloped != nil {
 		n.sloped.close()

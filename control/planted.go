@@ -48,6 +48,8 @@ func plantable(n *Network) error {
 	switch {
 	case n.Opaque() || n.votes > 0:
 		return errors.New("no readouts can be planted in a network that is a function or draws random numbers")
+	case n.Task != nil:
+		return errors.New("no readouts are planted in a network whose task is not classification")
 	case n.Labels:
 		return errors.New("no readouts can be planted in a network that gives classes alone")
 	case n.unrounded != nil: // its attacks also follow the gradient without rounding

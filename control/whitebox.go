@@ -102,12 +102,16 @@ func (c *Controller) compose(name string, from int,
 	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
 	first := c.stages[from].plain.segment.Inputs[0]
-	x := b.Input(first.Name, first.Shape)
+	x, further := b.Input(first.Name, first.Shape), []string(nil)
+	for _, in := range c.stages[len(c.stages)-1].plain.segment.Inputs[1:] { // the truth of a task's head
+		further = append(further, b.Input(in.Name, in.Shape))
+	}
 	for t := from; t < len(c.stages); t++ {
 		if c.stages[t].controlled() && enter != nil {
 			x = enter(b, t, x)
 		}
-		x = b.Call(c.stages[t].plain.segment, x)
+		s := c.stages[t].plain.segment
+		x = b.Call(s, append([]string{x}, further[:len(s.Inputs)-1]...)...)
 	}
 	b.Output(b.G.Fresh("logits"), x)
 	return b.Done()

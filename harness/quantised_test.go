@@ -295,7 +295,7 @@ suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mo
 		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8, set...)
 		u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
 		e := must.Get(u.Export())(t)
-		if !bytes.Contains(e.Data, []byte(kept)) || e.Output != "[N 10]" {
+		if !bytes.Contains(e.Data, []byte(kept)) || e.Output != "logits [N 10]" {
 			t.Errorf("%s: no %s in the file, output %s", form, kept, e.Output)
 		}
 		session := must.Get(ort.Open(form, e.Data))(t)

@@ -45,6 +45,10 @@ func Around(n *control.Network, c *control.Chain, t, later int, earlier map[int]
 			return Network{}, err
 		}
 	}
+	if n.Task.Truth() > 0 {
+		return Network{}, errors.New("an embedding is trained by the classes' cross-entropy, and the model's task is " +
+			"another")
+	}
 	out := Network{Name: n.Name, After: parts[len(parts)-1]}
 	if later > 0 {
 		out.Between = parts[len(parts)-2]

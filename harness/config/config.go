@@ -115,9 +115,12 @@ func (c *Config) Inputs(trained bool) (paths []string) {
 	for _, d := range c.Datasets {
 		add(d.Path)
 		add(d.Targets)
+		add(d.Truth)
 	}
 	for _, m := range c.Models {
 		add(m.Path)
+		add(m.Task.Texts)
+		add(m.Task.Head)
 	}
 	for _, k := range c.Controls {
 		for _, l := range k.Layers {

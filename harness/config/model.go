@@ -21,6 +21,7 @@ type Model struct {
 	OutputName string   // the output to use; "": the first
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
 	Votes      int      // passes that decide an answer, for a network that draws random numbers; 0 for others
+	Task       Task
 }
 
 var outputs = []string{"logits", "probabilities", "label"}
@@ -57,7 +58,12 @@ func modelObject(name string, m *Model) object {
 		optional("votes", whole(&m.Votes, setting.Interval{Min: 2, Max: 10_000}), "",
 			"passes whose most frequent class is the answer, of a network that draws at random"),
 		optional("output_name", tensor(&m.OutputName), "", "which output, if there are several"),
+		optional("task", m.task(), "", "the model's task; default: classification"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
+	}, check: func(d *decoder, n *node, where string) {
+		if m.Task.Kind != "" && m.Output != outputs[0] {
+			d.fail(n.pos, "%s: output: %s is for classification; a task takes the outputs as they are", where, m.Output)
+		}
 	}}
 }
 

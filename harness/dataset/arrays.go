@@ -140,9 +140,11 @@ var arrayNames = [][2]string{{"x", "y"}, {"X", "y"}, {"images", "labels"}, {"dat
 	{"arr_0", "arr_1"}, {"x_SPLIT", "y_SPLIT"}, {"X_SPLIT", "y_SPLIT"}, {"SPLIT_images", "SPLIT_labels"},
 	{"SPLIT_x", "SPLIT_y"}, {"SPLIT_data", "SPLIT_labels"}, {"images_SPLIT", "labels_SPLIT"}}
 
-// pair finds the images and the labels: by keys, by common names, or else by their shapes.
+// pair finds the images and, unless they have truths, the labels: by keys, by common names, or else by their shapes.
 func (a arrays) pair(spec Spec) (x, y *array, err error) {
 	switch k := spec.Keys; {
+	case spec.Truth != "":
+		return a.alone(spec)
 	case k != nil:
 		for _, name := range []string{k.X, k.Y} {
 			if a.find(name) == nil {
@@ -175,6 +177,19 @@ func (a arrays) pair(spec Spec) (x, y *array, err error) {
 		return a.byShape("", rankOf(spec))
 	}
 	return x, y, err
+}
+
+// alone finds the images of a set without labels: by keys, by the path or by common names.
+func (a arrays) alone(spec Spec) (x, _ *array, err error) {
+	names := []string{a.first, "x", "X", "images", "data", "arr_0"}
+	if spec.Keys != nil {
+		names = []string{spec.Keys.X}
+	}
+	if x = a.find(names...); x == nil {
+		err = fmt.Errorf("which of its arrays are images? it holds: %s; name them by keys: {x: IMAGES, y: TRUTH}",
+			a.names())
+	}
+	return x, nil, err
 }
 
 // beside finds the labels of the images that the path names: in a file whose name has their common word, or by shape.
@@ -226,13 +241,18 @@ func (a arrays) byShape(images string, rank int) (x, y *array, err error) {
 // ReadArray reads a float32 or float64 array from a .npy file, or from a .npz file: there the first wanted array that
 // exists, or else its only array.
 func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
+	return readArray(fsys, name, npy.Read, wanted)
+}
+
+func readArray(fsys fs.FS, name string, read func(io.Reader) ([]int, []float32, error), wanted []string) (
+	shape []int, values []float32, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
 	if !strings.EqualFold(path.Ext(name), ".npz") {
-		return npy.Read(bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16))
+		return read(bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16))
 	}
 	a := arrays{}
 	if a.list, err = archived(f); err != nil {
@@ -255,5 +275,5 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 		return nil, nil, fmt.Errorf("its array %s unpacks to %s of a file of %s; save it by numpy.savez",
 			shorten(entry.name), number.Bytes(o.size), number.Bytes(f.size))
 	}
-	return npy.Read(bufio.NewReaderSize(o, 1<<16))
+	return read(bufio.NewReaderSize(o, 1<<16))
 }

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +34,9 @@ type Spec struct {
 	// Targets is a file with a class for each image, before any choice, that attacks may aim at: a NumPy array of
 	// integers (.npy), or text with a number on each line. "" if there is none.
 	Targets string
+	// Truth is a file with the numbers that answers to each image are compared with, for a task other than
+	// classification. Labels do not count then, and sources need none. "" if there is none.
+	Truth string
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
 	// Limit is the number of images to take after Indices and Sample; 0 takes all. They are the first ones, or evenly
@@ -68,6 +70,8 @@ type Dataset struct {
 	names   []string
 	ids     []int
 	labels  []int
+	by      labelled // which gives the images' labels
+	truth   *truths  // nil if none are given
 	targets labels   // of all the source's images; nil if none are given
 	sums    []uint32 // checksums of the images' bytes
 	hash    string
@@ -83,17 +87,21 @@ type Dataset struct {
 
 // source is an open set in one format. Its methods may be called from many goroutines at once.
 type source interface {
+	labelled
+	// name identifies an image in a message.
+	name(id int) string
+	// read reads an image's bytes, in the format's form, into buf, or into new memory if buf is too short. The shape
+	// is channels, height and width.
+	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
+}
+
+type labelled interface {
 	// count returns the number of images before any choice.
 	count() int
 	// label returns an image's label. It is valid if below the number of classes.
 	label(id int) int
 	// classes returns the number of classes and, if they have any, their names.
 	classes() (int, []string)
-	// name identifies an image in a message.
-	name(id int) string
-	// read reads an image's bytes, in the format's form, into buf, or into new memory if buf is too short. The shape
-	// is channels, height and width.
-	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
 }
 
 // labels are the labels of a source's images, by id.
@@ -141,7 +149,7 @@ func (d *Dataset) chosenTargets() []int {
 }
 
 // fits reports whether a digest may belong to these images of a source with so many classes.
-func (g *Digest) fits(src source, ids []int, classes int) bool {
+func (g *Digest) fits(src labelled, ids []int, classes int) bool {
 	n := len(ids)
 	if g == nil || len(g.Labels) != n || len(g.Sums) != n || min(g.Shape[0], g.Shape[1], g.Shape[2]) <= 0 {
 		return false
@@ -197,7 +205,15 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		return nil, err
 	}
 	var left result.LeftOut
-	ids, sample, err := choose(src, spec, limit, &left)
+	var truth *truths
+	by := labelled(src)
+	if spec.Truth != "" {
+		if truth, err = readTruths(fsys, spec, src.count()); err != nil {
+			return nil, fmt.Errorf("truth %s: %w", spec.Truth, err)
+		}
+		by = truth
+	}
+	ids, sample, err := choose(by, spec, limit, &left)
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +238,13 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		src = &transformed{source: src, by: *spec.Transform}
 	}
 	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)),
-		source: src, file: file, files: files}
+		source: src, by: by, truth: truth, file: file, files: files}
 	if spec.Targets != "" {
 		if d.targets, err = readTargets(fsys, spec.Targets, src.count(), &files); err != nil {
 			return nil, fmt.Errorf("targets %s: %w", spec.Targets, err)
 		}
 	}
-	n, names := src.classes()
+	n, names := by.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
 	}
@@ -236,7 +252,11 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if len(names) == d.classes {
 		d.names = names
 	}
-	if known.fits(src, ids, d.classes) && slices.Equal(known.Targets, d.chosenTargets()) {
+	if truth != nil { // no digest has it
+		d.classes, d.names = n, names
+		return d, d.check()
+	}
+	if known.fits(by, ids, d.classes) && slices.Equal(known.Targets, d.chosenTargets()) {
 		d.hash, d.shape, d.labels, d.sums = known.SHA256, known.Shape, known.Labels, known.Sums
 		d.left.Clipped = known.Clipped
 		return d, nil
@@ -270,7 +290,7 @@ func (d *Dataset) check() (err error) {
 				"transform: {resize: 256, crop: 224}, or --resize and --crop, makes them so", d.source.name(id), shape,
 				d.shape)
 		}
-		label := d.source.label(id)
+		label := d.by.label(id)
 		if label < 0 || label >= d.classes {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
 				label, d.classes, d.classes-1)
@@ -286,10 +306,7 @@ func (d *Dataset) check() (err error) {
 			}
 			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
-		text = text[:0]
-		for _, v := range pixels {
-			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
-		}
+		text, _ = binary.Append(text[:0], binary.LittleEndian, pixels)
 		hash.Write(d.appendClasses(text, id, label))
 		d.ids[kept], d.labels[kept], d.sums[kept], buf = id, label, checksum.Of(bytes), bytes
 		kept++
@@ -325,7 +342,7 @@ func value(b byte) float32 { return float32(b) / 255 }
 
 // choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and the
 // sample, which may follow from the limit. It notes the classes that the limit drops.
-func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, sample *result.Sample, err error) {
+func choose(src labelled, spec Spec, limit int, left *result.LeftOut) (ids []int, sample *result.Sample, err error) {
 	if ids, err = indexed(src.count(), spec.Indices); err != nil {
 		return nil, nil, err
 	}
@@ -438,6 +455,15 @@ func (d *Dataset) Target(i int) int {
 	return d.targets[d.ids[i]]
 }
 
+// Truth returns the numbers that answers to the i-th chosen image are compared with, or nil if the set has none. The
+// caller must not change them.
+func (d *Dataset) Truth(i int) []float32 {
+	if d.truth == nil {
+		return nil
+	}
+	return d.truth.of(d.ids[i])
+}
+
 // Pixels writes the i-th chosen image's pixels into out, of length C·H·W. It returns an error if the file can't be
 // read any more or the image has changed since the set was opened.
 func (d *Dataset) Pixels(i int, out []float32) error {
@@ -463,17 +489,21 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 	return nil
 }
 
-// appendClasses appends an image's label and, if it has one, its target, as little-endian int64.
+// appendClasses appends an image's label and, if it has one, its target, as little-endian int64, and its truth as
+// little-endian float32.
 func (d *Dataset) appendClasses(b []byte, id, label int) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(label))
 	if d.targets != nil {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d.targets[id]))
 	}
+	if d.truth != nil {
+		b, _ = binary.Append(b, binary.LittleEndian, d.truth.of(id))
+	}
 	return b
 }
 
 // SHA256 returns, in hex, the hash over the chosen images in order: for each, its pixels as little-endian float32, then
-// its label and, if the set has targets, its target as little-endian int64.
+// its label and, if the set has targets, its target as little-endian int64, and then its truth, if it has one.
 func (d *Dataset) SHA256() string { return d.hash }
 
 // Images identifies the chosen images, to tell them from each other and from those of other sets.

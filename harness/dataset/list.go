@@ -38,12 +38,17 @@ func openList(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 		return nil, err
 	}
 	r := csv.NewReader(strings.NewReader(text))
-	r.FieldsPerRecord = 2
+	if spec.Truth == "" {
+		r.FieldsPerRecord = 2
+	}
 	lines, err := r.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("a line is an image's path and its label: %w", err)
 	}
-	if len(lines) > 0 && slices.Equal(lines[0], []string{"file", "label"}) {
+	if spec.Truth != "" { // no label counts
+		lines = lists.Map(lines, func(line []string) []string { return []string{line[0], "0"} })
+	}
+	if len(lines) > 0 && lines[0][0] == "file" && slices.Contains([]string{"label", "0"}, lines[0][1]) {
 		lines = lines[1:]
 	}
 	const bits = 20 // of the largest label

@@ -41,6 +41,10 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err := z.openImages(*x, spec.channels(), files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
+	if y == nil {
+		z.labels = make(labels, z.images())
+		return z, nil
+	}
 	if z.labels, err = y.classes(); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // sampled orders ids at random so that the first n, for any n, are a sample too. By class, the first image of every
 // class comes before the second of any. An image's position depends on its id and the seed alone.
-func sampled(src source, ids []int, s result.Sample) []int {
+func sampled(src labelled, ids []int, s result.Sample) []int {
 	type drawn struct {
 		id, round int
 		key       uint64
@@ -39,13 +39,13 @@ func sampled(src source, ids []int, s result.Sample) []int {
 }
 
 // byClass reports whether images are sorted by class: there are several classes, and the labels never fall.
-func byClass(src source, ids []int) bool {
+func byClass(src labelled, ids []int) bool {
 	all := lists.Map(ids, src.label)
 	return slices.IsSorted(all) && all[0] < all[len(all)-1]
 }
 
 // dropped returns how many classes a limit takes away although as many images could have kept them.
-func dropped(src source, ids []int, limit int) int {
+func dropped(src labelled, ids []int, limit int) int {
 	if limit >= len(ids) {
 		return 0
 	}

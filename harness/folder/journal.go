@@ -207,7 +207,7 @@ func (u *Units[T]) Do(ctx context.Context, images []int, by Runner,
 		if err != nil {
 			return err
 		}
-		value, err := make(ctx, im, i)
+		value, err := make(attacks.About(ctx, im), im, i)
 		if err == nil {
 			err = u.Done(i, value)
 		}

@@ -213,7 +213,7 @@ func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) 
 		}
 	}
 	s.forward, err = m.round(width, on.Of.State(), func(ctx context.Context, i int) error {
-		return on.Logits(ctx, images[i].Pixels, answers[i])
+		return on.Logits(attacks.About(ctx, images[i]), images[i].Pixels, answers[i])
 	})
 	if err == nil && on.Of.Control == nil {
 		m.time.looked, m.time.right = width, 0
@@ -228,7 +228,8 @@ func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) 
 	}
 	evaluations := make([]attacks.Evaluation, width)
 	s.gradient, err = m.round(width, on.State, func(ctx context.Context, i int) error {
-		return on.Gradient(ctx, images[i].Pixels, attacks.CrossEntropy, images[i].Label, -1, &evaluations[i])
+		im := images[i]
+		return on.Gradient(attacks.About(ctx, im), im.Pixels, attacks.CrossEntropy, im.Label, -1, &evaluations[i])
 	})
 	return s, err
 }
@@ -431,6 +432,7 @@ func (m *measuring) pilot(s plan.Step, r attacks.Recipe, most float64) (*pilot, 
 		if err != nil {
 			return err
 		}
+		ctx = attacks.About(ctx, image)
 		z := make([]float32, on.Classes())
 		if err := on.Logits(ctx, image.Pixels, z); err != nil || !attacks.Right(z, image.Label) {
 			return err

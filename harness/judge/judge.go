@@ -76,6 +76,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if err != nil {
 		return Verdict{Norm: norm}, err
 	}
+	ctx = attacks.About(ctx, im)
 	pixels := 0
 	if within.Norm == attacks.L0 {
 		pixels = attacks.Pixels(im.Pixels, x, c.Shape)
@@ -115,6 +116,9 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if c.Net.Labels {
 		v.Confidence = 0
 	}
+	if c.Net.Task != nil { // a head's scores have no such form
+		v.Simplex, v.Logs, v.Unit, v.Sum = false, false, false, 0
+	}
 	if c.Net.Votes() > 0 {
 		v.Confidence = float64(logits[v.Class])
 		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
@@ -142,6 +146,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 // questions; of is the classifier that is judged, as it answers.
 func Attack(ctx context.Context, a attacks.Attack, r attacks.Recipe, on attacks.Oracle, of open.Classifier,
 	im attacks.Image, how attacks.Options) (res attacks.Result, v Verdict, err error) {
+	ctx = attacks.About(ctx, im)
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
 		v.Right = true
 		return res, v, err

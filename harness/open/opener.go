@@ -134,10 +134,14 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
+	task, asked, err := o.task(m)
+	if err != nil {
+		return nil, err
+	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options:       o.taken(m, images),
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Votes: m.Votes, Seed: o.Config.Seed})
+		Votes: m.Votes, Seed: o.Config.Seed, Task: task})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
@@ -158,6 +162,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
 	known := Identified(m, file.SHA256)
+	known.Task = asked
 	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
 	o.Record.Models[m.Name] = known
 	return n, nil
@@ -243,6 +248,10 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s gives labels alone, and attack %s sees more; take %s", net.Name, t.Name(),
 			strings.Join(append(attacks.ByLabels(), attacks.CorruptionKind), ", "))
 	}
+	if net.Task.Truth() > 0 && recipe.Certificate != nil {
+		return recipe, fmt.Errorf("model %s: attack %s proves something of classes, and the model's task is another",
+			net.Name, t.Name())
+	}
 	if proof := recipe.Certificate; net.Opaque() &&
 		(takesGradients(recipe, net.Classes()) || proof != nil && !recipe.Labels) {
 		return recipe, fmt.Errorf("model %s is a function, which has no gradients, and attack %s takes them; take %s",
@@ -290,7 +299,11 @@ func (o *Opener) Identify(held *result.File) error {
 		if err != nil {
 			return fmt.Errorf("model %s: %w", m.Name, err)
 		}
-		o.Record.Models[m.Name] = Identified(m, file.SHA256)
+		known := Identified(m, file.SHA256)
+		if _, known.Task, err = o.task(m); err != nil {
+			return err
+		}
+		o.Record.Models[m.Name] = known
 	}
 	for _, c := range o.Config.Controls {
 		for i, l := range c.Layers {

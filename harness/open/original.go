@@ -10,6 +10,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -20,6 +21,7 @@ import (
 // front.
 type Original struct {
 	*ort.Original
+	net   *control.Network
 	model *config.Model
 	shape attacks.Shape
 	box   [2][]float32 // of rows of features; nil for images
@@ -52,8 +54,8 @@ func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File,
 	if rank := len(in[0].Shape); rank == 4 || rank == 2 {
 		session.Take(simplify.Sized(in[0].Shape, m.Layout, [3]int{s.C, s.H, s.W}))
 	}
-	original := &Original{Original: session, model: m, shape: s, box: o.boxOf(m, images), levels: n.Graph.Levels,
-		turns: make(chan struct{}, o.Cores())}
+	original := &Original{Original: session, net: n, model: m, shape: s, box: o.boxOf(m, images),
+		levels: n.Graph.Levels, turns: make(chan struct{}, o.Cores())}
 	if scores := simplify.Scores(out, false); file.Labelled != nil && m.Output != "label" && scores != "" {
 		original.label, err = ort.OpenLabelled(m.Path, file, simplify.Scores(out, true))
 		if err != nil {
@@ -102,6 +104,12 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	y, err := o.Answer(x)
 	if err != nil {
 		return err
+	}
+	if o.net.Task != nil {
+		if err := o.net.Task.Scores(ctx, y, out); err != nil {
+			return fmt.Errorf("model %s as it lies: %w", o.model.Name, err)
+		}
+		return nil
 	}
 	if o.model.Output == "label" {
 		clear(out)
@@ -156,10 +164,21 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		return nil, err
 	}
 	y, err := o.Run(x)
-	if y = y[:len(y)/batch]; o.model.Output == "label" || err != nil {
+	if y = y[:len(y)/batch]; o.model.Output == "label" || o.net.Task != nil || err != nil {
 		return y, err
 	}
 	return control.TwoClasses(y, o.model.Output == "probabilities"), nil
+}
+
+// scores returns the file's answer, and the scores of its head if the model has a task.
+func (o *Original) scores(ctx context.Context, image []float32) ([]float64, error) {
+	y, err := o.Answer(image)
+	if err != nil || o.net.Task == nil {
+		return y, err
+	}
+	z := make([]float32, o.net.Classes())
+	err = o.net.Task.Scores(ctx, y, z)
+	return lists.Map(z, func(v float32) float64 { return float64(v) }), err
 }
 
 // input returns the file's input for an image, which it repeats to a batch if the file has a fixed one.
@@ -233,6 +252,7 @@ func (o *Original) compare(ctx context.Context, n *control.Network, set Images) 
 		if err != nil {
 			return err
 		}
+		ctx := attacks.About(ctx, im)
 		z := make([]float32, n.Classes())
 		if err := n.CopyLogits(ctx, im.Pixels, z); err != nil {
 			return err
@@ -242,13 +262,13 @@ func (o *Original) compare(ctx context.Context, n *control.Network, set Images) 
 				z[j] = float32(math.Exp(float64(v)))
 			}
 		}
-		y, err := o.Answer(im.Pixels)
+		y, err := o.scores(ctx, im.Pixels)
 		if err != nil {
 			return err
 		}
 		if ort.Agree(y, z) != nil && either && i == 0 {
 			o.last = true
-			if y, err = o.Answer(im.Pixels); err != nil {
+			if y, err = o.scores(ctx, im.Pixels); err != nil {
 				return err
 			}
 		}

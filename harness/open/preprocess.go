@@ -138,7 +138,7 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 		for i, v := range im.Pixels {
 			im.Pixels[i] = p.pixel(v, i/plane)
 		}
-		z, err := who.Logits(ctx, im.Pixels)
+		z, err := who.Logits(attacks.About(ctx, im), im.Pixels)
 		right[places[k]] = err == nil && attacks.Right(z, im.Label)
 		return err
 	})

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -157,6 +158,16 @@ func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
 
 // fits checks that a network classifies a data set: images and classes agree.
 func fits(d *dataset.Dataset, n *control.Network) error {
+	switch needs, has := n.Task.Truth(), len(d.Truth(0)); {
+	case needs > 0 && has == 0:
+		return fmt.Errorf("the model's task compares %d numbers an image with its truth; give the data set truth: "+
+			"FILE (--truth)", needs)
+	case needs == 0 && has > 0:
+		return errors.New("the data set has a truth, which no task of the model reads; give the model a task " +
+			"(--task)")
+	case needs != has:
+		return fmt.Errorf("the data set's truth has %d numbers an image, the model's task takes %d", has, needs)
+	}
 	if d.Classes() > n.Classes() {
 		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
 			"images out, or choose another output by output_name", d.Classes(), n.Classes(), n.Classes())
@@ -298,7 +309,7 @@ func (s Images) Read(i int) (im attacks.Image, err error) {
 	if im.ID, im.Pixels, im.Label, err = s.Image(i); err != nil {
 		err = fmt.Errorf("image %d: %w", s.ID(i), err)
 	}
-	im.Target = s.Target(i)
+	im.Target, im.Truth = s.Target(i), s.Truth(i)
 	return im, err
 }
 

@@ -161,7 +161,9 @@ func (u *Model) Export() (*Exported, error) {
 		return nil, ConfigError{err}
 	}
 	g.Meta["model_sha256"], g.Meta["selfheal"] = u.Record.Models[u.Net.Name].SHA256, harness.Version
-	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String(), Solver: u.Loop.Solver}
+	out := g.Outputs[0]
+	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: fmt.Sprintf("%s %v", out.Name, out.Shape),
+		Solver: u.Loop.Solver}
 	for _, l := range u.Loop.embeddings {
 		at, meta := u.Loop.Places[l.T], l.Embedding.Meta
 		for _, key := range train.JudgedKeys {
@@ -208,7 +210,7 @@ func (u *Model) exported() (*onnx.Graph, error) {
 // Exported is a controlled network as a file.
 type Exported struct {
 	Data          []byte // the file
-	Input, Output string // shapes, such as [N 3 32 32]
+	Input, Output string // shapes, such as [N 3 32 32], the output's behind its name
 	Solver        control.Solver
 	Judged        []string // how each embedding does on images held back from its training, as far as its file says
 }

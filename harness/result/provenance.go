@@ -172,6 +172,18 @@ type Model struct {
 	Votes      int         `json:"votes,omitempty"`       // passes that decide an answer; absent for one
 	OutputName string      `json:"output_name,omitempty"` // if the config chooses one
 	Split      []string    `json:"split,omitempty"`       // the boundaries' tensors; absent: the default ones
+	Task       *Task       `json:"task,omitempty"`        // absent for classification
+}
+
+// Task describes a model's task.
+type Task struct {
+	Kind      string    `json:"kind"`
+	Tolerance []float64 `json:"tolerance,omitempty"`
+	Period    []float64 `json:"period,omitempty"`
+	Threshold float64   `json:"threshold,omitempty"`
+	Labels    []int     `json:"labels,omitempty"`
+	Scale     float64   `json:"logit_scale,omitempty"`
+	SHA256    string    `json:"sha256,omitempty"` // of the file of its head or its texts
 }
 
 // Network is the part of a model that numbers depend on.
@@ -183,11 +195,12 @@ type Network struct {
 	Votes      int         `json:"votes,omitempty"`
 	OutputName string      `json:"output_name,omitempty"`
 	Split      []string    `json:"split,omitempty"`
+	Task       *Task       `json:"task,omitempty"`
 }
 
 // Network returns the part of a model that numbers depend on.
 func (m Model) Network() Network {
-	return Network{m.SHA256, m.Preprocess, m.Layout, m.Output, m.Votes, m.OutputName, m.Split}
+	return Network{m.SHA256, m.Preprocess, m.Layout, m.Output, m.Votes, m.OutputName, m.Split, m.Task}
 }
 
 // Preprocess is (x·Scale − Mean)/Std, with one value for all channels or one a channel.

@@ -280,6 +280,7 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 		v, _ := judge.Decide(logits, c.Label)
 		return answer(v)
 	}
+	ctx = attacks.About(ctx, c.image)
 	alone := open.Alone(c.who.Net)
 	clean, err := alone.Logits(ctx, c.image.Pixels)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
 		if err != nil {
 			return err
 		}
-		z, err := s.who.Logits(ctx, im.Pixels)
+		z, err := s.who.Logits(attacks.About(ctx, im), im.Pixels)
 		right[i] = err == nil && attacks.Right(z, im.Label)
 		return err
 	})
@@ -144,6 +144,7 @@ func probe(ctx context.Context, b *open.Job, who open.Classifier, seed uint64, c
 		if err != nil {
 			return err
 		}
+		ctx = attacks.About(ctx, im)
 		first, err := who.Logits(ctx, im.Pixels)
 		if err != nil {
 			return err

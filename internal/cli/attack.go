@@ -32,6 +32,7 @@ type attackFlags struct {
 	preprocessFlags
 	attack, norm, epsilon string
 	pixels, target        string
+	task, truth           string
 	params                []string
 	randomFlags
 	save bool
@@ -86,6 +87,12 @@ Both are listed below.`,
 	to.text(&f.target, "target", "", "the class that breaks an image: its number, the "+attacks.NextClass+
 		" after the label, or a file with a class for each image of --data (default: any wrong one)",
 		filesWith("npy", "txt"))
+	to.text(&f.task, "task", "", "the model's task, if not classification: "+strings.Join(config.Tasks()[1:], ", ")+
+		", with its keys as in a config, regression,tolerance=0.1, or a head of your own, head=head.onnx",
+		words(config.Tasks()[1:]...))
+	to.text(&f.truth, "truth", "", "a file with the numbers that answers to each image of --data are compared with",
+		filesWith("npy", "npz", "csv", "jsonl"))
+	to.only(beside("task"), "truth")
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
@@ -346,6 +353,10 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	if f.aimsByFile() {
 		images = append(images, key("targets", filepath.ToSlash(f.target), "--target"))
 	}
+	if network, err = f.asked(network); err != nil {
+		return nil, err
+	}
+	images = append(images, filled(key("truth", filepath.ToSlash(f.truth), "--truth"))...)
 	data, name := named(f.data, "data"), named(model, "model")
 	suite := config.Keys{key("dataset", data, ""), key("models", []string{name}, ""),
 		key("attacks", []string{f.attack}, "")}
@@ -357,6 +368,26 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 		key("attacks", config.Keys{key(f.attack, attack, "--attack "+f.attack)}, ""),
 		key("suites", config.Keys{key("attack", suite, "")}, ""),
 	}, nil
+}
+
+// asked appends the config's key for the task to a model's.
+func (f *attackFlags) asked(network config.Keys) (config.Keys, error) {
+	if f.task == "" {
+		return network, nil
+	}
+	kind, rest, _ := strings.Cut(f.task, ",")
+	task := config.Keys{key("kind", config.Word(kind), "--task")}
+	if strings.Contains(kind, "=") { // a head in place of a kind
+		task, rest = nil, f.task
+	}
+	for _, part := range listed(rest) {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("--task %s: behind the kind come KEY=VALUE, as in regression,tolerance=0.1", f.task)
+		}
+		task = append(task, key(name, config.Word(value), "--task"))
+	}
+	return append(network, key("task", task, "--task")), nil
 }
 
 // aimsByFile reports whether --target names a file.

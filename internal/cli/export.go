@@ -55,7 +55,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			for _, line := range e.Judged {
 				fmt.Fprintln(c.ErrOrStderr(), line)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → %s, %v, %sB\n",
 				out, e.Input, e.Output, e.Solver, quantity(int64(len(e.Data))))
 			return err
 		},

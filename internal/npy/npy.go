@@ -171,11 +171,26 @@ func Write(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
 // the values no further and does not read beyond the array.
 func Read(r io.Reader) (shape []int, values []float32, err error) {
 	h, err := ReadHeader(r)
-	switch {
-	case err != nil:
+	if err == nil && h.Kind != 'f' {
+		err = fmt.Errorf("it holds %s values, float32 is needed", h.Name)
+	}
+	if err != nil {
 		return nil, nil, err
-	case h.Kind != 'f':
-		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.Name)
+	}
+	return h.read(r)
+}
+
+// ReadNumbers is [Read] for values of any kind, which it rounds to float32.
+func ReadNumbers(r io.Reader) (shape []int, values []float32, err error) {
+	h, err := ReadHeader(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.read(r)
+}
+
+func (h *Header) read(r io.Reader) (shape []int, values []float32, err error) {
+	switch {
 	case h.N > maxArray/4:
 		return nil, nil, fmt.Errorf("its %d values need more than %s of memory", h.N, number.Bytes(maxArray))
 	}

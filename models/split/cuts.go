@@ -102,7 +102,7 @@ func Last(g *onnx.Graph) (string, error) {
 
 // At cuts the network at the given tensors and returns len(boundaries)+1 segments. The boundaries must be different cut
 // tensors, in order. The input of segment t is named after the boundary before it, its output after the boundary behind
-// it. Constants are shared with g.
+// it. A segment that reads further inputs of g has them as well. Constants are shared with g.
 func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	cuts := Cuts(g)
 	at := -1
@@ -160,6 +160,11 @@ func segment(g *onnx.Graph, writers map[string]int, from, to onnx.Value) *onnx.G
 	s := *g
 	s.Inputs, s.Outputs, s.Meta, s.Notices = []onnx.Value{from}, []onnx.Value{to}, map[string]string{}, nil
 	s.Nodes, s.Consts, s.Shapes = nil, map[string]*onnx.Tensor{}, map[string]onnx.Shape{}
+	for _, in := range g.Inputs[1:] {
+		if slices.ContainsFunc(part, func(i int) bool { return slices.Contains(g.Nodes[i].Inputs, in.Name) }) {
+			s.Inputs = append(s.Inputs, in)
+		}
+	}
 	for _, i := range part {
 		n := g.Nodes[i].Clone()
 		s.Nodes = append(s.Nodes, n)

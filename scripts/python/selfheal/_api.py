@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 VERSIONS = ("standard", "plus", "rand", "quick")  # of AutoAttack, beside custom
 STRENGTHS = ("verdict", "full")
 AUTO = "auto"
+WITH_LABELS = ("classification", "zero-shot")  # tasks whose y are labels
 KEPT = "what was finished is kept, and the same call continues"  # after Ctrl-C
 LOST = "nothing is kept: with out= the same call would continue"
 REDRAWN = "1s"  # how often progress moves
@@ -57,6 +58,7 @@ def attack(
     probabilities: bool = False,
     classes: Classes = None,
     parameters: Mapping[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
     resize: int | None = None,
     crop: int | None = None,
     workers: int = 0,
@@ -85,6 +87,8 @@ def attack(
     tries the usual ones on the images, as the verb init does, and is an error where they do not tell. probabilities
     says that the network ends in a softmax.
     classes are the names of its classes in order, which y may then hold instead of numbers, or how many there are.
+    task is the network's, if it is not to tell classes, as a config has it: {"kind": "regression", "tolerance": 0.1};
+    y then has a row of numbers for each image, with which its answers are compared.
     Verdicts depend on the images, the network, the attack and the seed alone; batch is the number of images in a pass
     and workers that of cores to use (0: all). Progress goes to stderr, or to a function that takes the records of
     docs/progress.md.
@@ -103,6 +107,8 @@ def attack(
         probabilities=probabilities,
         parameters=parameters,
     )
+    if task is not None:
+        config["model"]["task"] = dict(task)
     kind: type[OneAttack] = Certificates if kinds().get(version, {}).get("proves") else Result
     return one(model, x, y, config, batch, workers, out, progress, kind, classes=classes, resize=resize, crop=crop)
 
@@ -263,7 +269,10 @@ def one(
                 attack["target"] = int(target)
             elif not isinstance(target, (int, str)):
                 targets, attack["target"] = target, "file"
-            data, images = _arrays.write(inputs, x, y, classes, resize, crop, targets)
+            task = config.get("model", {}).get("task", {})
+            truth = bool(task) and ("head" not in task or np.asarray(y).dtype.kind == "f" or np.ndim(y) > 1)
+            truth = truth and task.get("kind") not in WITH_LABELS
+            data, images = _arrays.write(inputs, x, y, classes, resize, crop, targets, truth)
             files = None if images is not None else _arrays.files(x)
             settings = dict(config.pop("model", {}))
             if images is None and (_network.is_module(model) or attack.get("epsilon", 0) is None):

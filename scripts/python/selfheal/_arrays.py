@@ -89,23 +89,37 @@ def example(paths: Sequence[pathlib.Path], resize: int | None, crop: int | None)
 
 
 def write(
-    folder: pathlib.Path, x: Any, y: Any, classes: Classes, resize: int | None, crop: int | None, targets: Any = None
+    folder: pathlib.Path,
+    x: Any,
+    y: Any,
+    classes: Classes,
+    resize: int | None,
+    crop: int | None,
+    targets: Any = None,
+    truth: bool = False,
 ) -> tuple[dict[str, Any], Images | None]:
     """Write a call's images, labels and targets to a folder: what a config says of them, and x as an array if it is
-    one."""
+    one. If truth is set, y has not labels but the numbers that a task compares answers with."""
     paths = files(x)
     settings: dict[str, Any] = {} if classes is None else {"classes": names_of(classes) or int(classes)}  # type: ignore[arg-type]
     aims = None if targets is None else labels_of(array(targets, "target"), len(x), names_of(classes), "target")
     if aims is not None:
         np.save(folder / "targets.npy", aims)
         settings["targets"] = "targets.npy"
+    if truth:
+        rows = array(y, "y")
+        if rows.dtype.kind not in "biuf" or len(rows) != len(x):
+            raise UsageError(f"y must have a row of numbers for each of {len(x)} images, not shape {list(rows.shape)}")
+        np.save(folder / "truth.npy", rows.astype(np.float32))
+        settings["truth"], y = "truth.npy", np.zeros(len(x), dtype=np.int64)
     transform = {key: value for key, value in (("resize", resize), ("crop", crop)) if value is not None}
     if paths is None:
         if transform:
             raise UsageError(f"{next(iter(transform))}= is for files of images: x is an array, which has its size")
         images, labels = pair(x, y, classes)
         np.savez(folder / "data.npz", x=images, y=labels)
-        return {**settings, "format": "npz", "path": "data.npz", "sha256": digest(images, labels, aims)}, images
+        known = {} if truth else {"sha256": digest(images, labels, aims)}
+        return {**settings, "format": "npz", "path": "data.npz", **known}, images
     labels = labels_of(array(y, "y"), len(paths), names_of(classes))
     with open(folder / "data.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(zip(map(str, paths), labels, strict=True))

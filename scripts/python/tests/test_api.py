@@ -146,6 +146,23 @@ def test_strengths(attacked, full, network, images):
     assert not np.array_equal(full.adversarial[fell], attacked.adversarial[fell])
 
 
+def test_tasks(tiny):
+    """The numbers that a network gives are right where they lie within a tolerance of y, clean and attacked."""
+    x = np.random.default_rng(3).random((12, 3, 8, 8), dtype=np.float32)
+    session = onnxruntime.InferenceSession(tiny, providers=["CPUExecutionProvider"])
+    y = session.run(None, {"x": x})[0]
+    y[:, 2] += np.linspace(0, 0.5, 12)
+    found = selfheal.attack(tiny, x, y, eps=0.01, version="pgd", task={"kind": "regression", "tolerance": 0.4})
+    off = abs(session.run(None, {"x": found.adversarial})[0] - y).max(axis=1)
+    assert found.clean_accuracy == 9 / 12 and list(off <= 0.4) == list(found.verdicts == 1)
+    assert 0 < found.robust_accuracy < 9 / 12
+    labels = session.run(None, {"x": x})[0] > 0
+    tags = selfheal.attack(tiny, x, labels, eps=1e-6, version="pgd", task={"kind": "multilabel"})
+    assert tags.clean_accuracy == 1
+    with pytest.raises(selfheal.UsageError, match="a row of numbers for each of 12 images"):
+        selfheal.attack(tiny, x, y[:3], eps=0.05, task={"kind": "regression", "tolerance": 0.4})
+
+
 @pytest.mark.parametrize("form", ["bytes", "proto", "float32"])
 def test_forms(form, attacked, network, images):
     """The network and the images in other forms give the same verdicts."""

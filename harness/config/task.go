@@ -1,0 +1,62 @@
+package config
+
+import (
+	"selfheal/internal/lists"
+	"selfheal/internal/setting"
+	"selfheal/models/heads"
+)
+
+// Task describes a model's task, see package heads. The zero value is classification.
+type Task struct {
+	Kind              string // "" is classification
+	Tolerance, Period []float64
+	Threshold         float64
+	Labels            []int
+	Texts             string // file of zero-shot's embeddings of texts
+	Scale             float64
+	Head              string // file of the user's own head
+}
+
+const classification = "classification"
+
+// Tasks lists the kinds of tasks.
+func Tasks() []string {
+	return append([]string{classification}, lists.Map(heads.Kinds, func(k heads.Kind) string { return k.Name })...)
+}
+
+func (m *Model) task() value {
+	t := &m.Task
+	doc := "which task; classification: the class"
+	for _, k := range heads.Kinds {
+		doc += "; " + k.Name + ": " + k.Doc
+	}
+	label := func(v *int) value { return whole(v, orNone) }
+	return object{forms: formsBy("kind", Tasks()), rows: []row{
+		optional("kind", choice(&t.Kind, Tasks()), classification, doc),
+		optional("head", file(&t.Head), "", "in place of a kind: an ONNX graph of your own, from the answer and the "+
+			"truth to two scores, of right and wrong, or from the answer to the classes' scores").in(classification),
+		required("tolerance", eachOf(&t.Tolerance, setting.Positive),
+			"how far a number may lie from the truth, one or one a number").in(heads.Regression),
+		optional("period", eachOf(&t.Period, setting.NotNegative), "",
+			"modulo which numbers count, such as 360 for angles; 0: none").in(heads.Regression),
+		optional("threshold", decimal(&t.Threshold, setting.Any), "0",
+			"above which a label holds: 0 of a logit, 0.5 of a probability").in(heads.MultiLabel),
+		optional("labels", list(&t.Labels, span{least: 1, once: true}, label), "",
+			"the labels that must be right; default: all").in(heads.MultiLabel),
+		required("texts", file(&t.Texts), "a NumPy array of the texts' embeddings, [classes, d]").in(heads.ZeroShot),
+		optional("logit_scale", decimal(&t.Scale, setting.Positive), "100",
+			"what cosines are multiplied by to make logits").in(heads.ZeroShot),
+	}, check: func(d *decoder, n *node, where string) {
+		switch {
+		case t.Head != "" && n.get("kind") != nil:
+			d.fail(n.pos, "%s has a kind and a head of its own; give one of them", where)
+		case t.Head != "":
+			t.Kind = heads.Own
+		case t.Kind == classification:
+			t.Kind = ""
+		}
+		if t.Kind != heads.ZeroShot {
+			t.Scale = 0
+		}
+	}}.value()
+}

@@ -1,0 +1,165 @@
+package harness_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/npy"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+)
+
+// affine is a network of two numbers, y = W·x + b for images of 1×4×4 pixels, and images with truths.
+type affine struct {
+	w      [2][16]float32
+	b      [2]float32
+	images [][]float32
+	truths [][]float32
+}
+
+// newAffine draws a network and images away from 0 and 1.
+func newAffine(images int, truth func(rng *rand.Rand, y float64) float32) (a affine) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for k := range a.w {
+		for i := range a.w[k] {
+			a.w[k][i] = float32(rng.NormFloat64())
+		}
+		a.b[k] = float32(rng.NormFloat64())
+	}
+	for range images {
+		x := make([]float32, 16)
+		for i := range x {
+			x[i] = 0.2 + 0.6*rng.Float32()
+		}
+		a.images = append(a.images, x)
+		var t []float32
+		for k := range a.w {
+			t = append(t, truth(rng, a.answer(x, k)))
+		}
+		a.truths = append(a.truths, t)
+	}
+	return a
+}
+
+func (a affine) answer(x []float32, k int) float64 {
+	y := float64(a.b[k])
+	for i, v := range x {
+		y += float64(a.w[k][i]) * float64(v)
+	}
+	return y
+}
+
+// reach is how far a perturbation of at most epsilon a pixel moves answer k.
+func (a affine) reach(k int, epsilon float64) (far float64) {
+	for _, w := range a.w[k] {
+		far += epsilon * math.Abs(float64(w))
+	}
+	return far
+}
+
+// write writes the network, the images and their truths to a folder.
+func (a affine) write(t *testing.T, folder string) {
+	b := &onnx.Builder{G: onnx.NewGraph("affine")}
+	flat := b.Reshape(b.Input("x", onnx.Shape{onnx.Batch, 1, 4, 4}), onnx.Shape{onnx.Batch, 16})
+	w := &onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{2, 16}, Floats: slices.Concat(a.w[0][:], a.w[1][:])}
+	bias := &onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{2}, Floats: a.b[:]}
+	b.Output("y", b.OpWith("Gemm", onnx.Attrs{"transB": int64(1)}, flat, b.Const(w), b.Const(bias)))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "net.onnx"), must.Get(must.Get(b.Done())(t).Encode())(t), 0o600))
+	for name, rows := range map[string][][]float32{"x.npy": a.images, "truth.npy": a.truths} {
+		shape := []int{len(rows), len(rows[0])}
+		if name == "x.npy" {
+			shape = []int{len(rows), 1, 4, 4}
+		}
+		f := must.Get(os.Create(filepath.Join(folder, name)))(t)
+		must.Do(t, npy.Write(f, shape, slices.Values(rows)))
+		must.Do(t, f.Close())
+	}
+}
+
+// Verdicts on an affine network follow from its weights, for a regression, for labels, and under a head of the user's
+// that computes the same as the first.
+func TestTasks(t *testing.T) {
+	testinput.Runtime(t)
+	const epsilon, tolerance = 0.05, 1.5
+	off := func(rng *rand.Rand, y float64) float32 { return float32(y + rng.NormFloat64()) }
+	holds := func(rng *rand.Rand, y float64) float32 {
+		if (y > 0) != (rng.Float64() < 0.1) { // some labels are wrong
+			return 1
+		}
+		return 0
+	}
+	for name, c := range map[string]struct {
+		task  string
+		truth func(rng *rand.Rand, y float64) float32
+		least func(y, truth, reach float64) float64 // margin of a value that moves so far
+	}{
+		"regression": {"{kind: regression, tolerance: 1.5}", off,
+			func(y, truth, reach float64) float64 { return tolerance - math.Abs(y-truth) - reach }},
+		"head": {"{head: head.onnx}", off,
+			func(y, truth, reach float64) float64 { return tolerance - math.Abs(y-truth) - reach }},
+		"multilabel": {"{kind: multilabel}", holds,
+			func(y, truth, reach float64) float64 { return y*(2*truth-1) - reach }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			a := newAffine(40, c.truth)
+			a.write(t, folder)
+			writeHead(t, filepath.Join(folder, "head.onnx"))
+			p := testplan.Plan(t, fmt.Sprintf(`version: 1
+datasets: {d: {format: npz, path: %[1]s/x.npy, truth: %[1]s/truth.npy}}
+models: {net: {path: %[1]s/net.onnx, task: %[2]s}}
+attacks:
+  aa: {kind: autoattack, version: quick, norm: linf, epsilon: %[3]v}
+  pgd: {kind: pgd, norm: linf, epsilon: %[3]v, steps: 10}
+suites:
+  s: {dataset: d, models: [net], attacks: [aa, pgd]}
+`, filepath.ToSlash(folder), strings.ReplaceAll(c.task, "head.onnx", filepath.ToSlash(folder)+"/head.onnx"),
+				epsilon), 2, 8)
+			f, records, _ := runFor(t, p)
+			counts := map[bool]int{}
+			for _, r := range records {
+				reach := 0.0
+				if r.Attack != "none" {
+					reach = epsilon
+				}
+				margin := math.Inf(1)
+				for k := range a.w {
+					y, truth := a.answer(a.images[r.Image], k), float64(a.truths[r.Image][k])
+					margin = min(margin, c.least(y, truth, a.reach(k, reach)))
+				}
+				if (r.Verdict == 1) != (margin > 0) && math.Abs(margin) > 1e-4 {
+					t.Errorf("%s, image %d: robust %v with margin %v", r.Attack, r.Image, (r.Verdict == 1), margin)
+				}
+				if r.Attack == "aa" {
+					counts[r.Verdict == 1]++
+				}
+			}
+			if counts[true] < 5 || counts[false] < 5 {
+				t.Errorf("%v: too few images stand or fall", counts)
+			}
+			task := f.Models["net"].Task
+			if text := string(must.Get(json.Marshal(task))(t)); !strings.Contains(text, strings.Trim(name, "{}")) {
+				t.Error(text)
+			}
+		})
+	}
+}
+
+// writeHead writes a head for regressions within 1.5, from the answer and the truth to two scores.
+func writeHead(t *testing.T, path string) {
+	b := &onnx.Builder{G: onnx.NewGraph("head")}
+	y, truth := b.Input("answer", onnx.Shape{onnx.Batch, 2}), b.Input("truth", onnx.Shape{onnx.Batch, 2})
+	off := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": int64(1)}, b.Op("Abs", b.Op("Sub", y, truth)), b.Ints(1))
+	b.Output("right", b.Op("Add", b.Op("Mul", off, b.Float(0)), b.Float(1.5)))
+	b.Output("wrong", off)
+	must.Do(t, os.WriteFile(path, must.Get(must.Get(b.Done())(t).Encode())(t), 0o600))
+}

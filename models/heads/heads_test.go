@@ -1,0 +1,145 @@
+package heads
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/ort"
+)
+
+func TestMain(m *testing.M) { testinput.RunMain(m) }
+
+// The margins of heads and their gradients are PyTorch's.
+func TestGolden(t *testing.T) {
+	testinput.Runtime(t)
+	var file struct {
+		Cases []struct {
+			Task    Task
+			Answers []struct {
+				Answer, Truth, Gradient []float32
+				Margin                  float64
+			}
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/tasks.json"))(t), &file))
+	for _, c := range file.Cases {
+		for i, a := range c.Answers {
+			h := must.Get(c.Task.Head(len(a.Answer)))(t)
+			if h.Truth != len(a.Truth) {
+				t.Fatalf("%s: %d truths", c.Task.Kind, h.Truth)
+			}
+			if got := margin(t, h, a.Answer, a.Truth); math.Abs(got-a.Margin) > 1e-5*(1+math.Abs(a.Margin)) {
+				t.Errorf("%+v, answer %d: margin %v, not %v", c.Task, i, got, a.Margin)
+			}
+			got := slopes(t, h, a.Answer, a.Truth)[:len(a.Answer)]
+			for j, g := range got {
+				if math.Abs(float64(g-a.Gradient[j])) > 1e-4*(1+math.Abs(float64(g))) {
+					t.Errorf("%+v, answer %d: gradient %v, not %v", c.Task, i, got, a.Gradient)
+					break
+				}
+			}
+		}
+	}
+}
+
+// An answer that is not a number is never right.
+func TestNaN(t *testing.T) {
+	testinput.Runtime(t)
+	for _, task := range []Task{{Kind: Regression, Tolerance: []float64{1}}, {Kind: MultiLabel}} {
+		h := must.Get(task.Head(2))(t)
+		if got := margin(t, h, []float32{float32(math.NaN()), 1}, []float32{1, 1}); got == got {
+			t.Errorf("%s: margin %v", task.Kind, got)
+		}
+	}
+}
+
+// margin runs a head and returns by how much right's score is above wrong's.
+func margin(t *testing.T, h *Head, answer, truth []float32) float64 {
+	s := must.Get(ort.OpenGraph(h.Graph))(t)
+	defer s.Close()
+	y := must.Get(s.Run([]ort.Tensor{{Shape: onnx.Shape{1, int64(len(answer) + len(truth))},
+		Data: slices.Concat(answer, truth)}}))(t)
+	return float64(y[0].Data[Right]) - float64(y[0].Data[Wrong])
+}
+
+// slopes returns the gradient of the margin.
+func slopes(t *testing.T, h *Head, answer, truth []float32) []float32 {
+	g := must.Get(grad.VJP(h.Graph))(t)
+	s := must.Get(ort.OpenGraph(g))(t)
+	defer s.Close()
+	seed := make([]float32, h.Graph.Outputs[0].Shape.Items())
+	seed[Right], seed[Wrong] = 1, -1
+	y := must.Get(s.Run([]ort.Tensor{
+		{Shape: onnx.Shape{1, int64(len(answer) + len(truth))}, Data: slices.Concat(answer, truth)},
+		{Shape: onnx.Shape{1, int64(len(seed))}, Data: seed}}))(t)
+	return y[1].Data
+}
+
+// A head of the user's reads the answer and then the truth, or the answer alone; what is no head is refused.
+func TestOwn(t *testing.T) {
+	testinput.Runtime(t)
+	file := func(sizes []int64, outputs int, last int64, nodes ...string) *onnx.File {
+		m := &pb.ModelProto{}
+		f := onnxtest.New(17, 1, sizes[0])
+		for _, n := range nodes {
+			f = f.Node(n)
+		}
+		must.Do(t, proto.Unmarshal(f.Bytes(1, last), m))
+		for i, n := range sizes[1:] {
+			m.Graph.Input = append(m.Graph.Input, onnxtest.Value([]string{"t", "u"}[i], int32(onnx.Float), 1, n))
+		}
+		if outputs == 2 {
+			m.Graph.Output = append(m.Graph.Output, onnxtest.Value("z", int32(onnx.Float), 1, last))
+		}
+		return &onnx.File{Data: must.Get(proto.Marshal(m))(t)}
+	}
+	classes := must.Get(Task{Kind: Own, File: file([]int64{4}, 1, 4, "Neg x → y")}.Head(4))(t)
+	if classes.Truth != 0 || classes.Graph.Outputs[0].Shape.Items() != 4 {
+		t.Error(classes)
+	}
+	sum := "a=1,; ReduceSum x a → s; b=1,; ReduceSum t b → v; Sub s v → y"
+	both := must.Get(Task{Kind: Own, File: file([]int64{2, 3}, 2, 1, sum, "Mul s v → z")}.Head(2))(t)
+	if got := margin(t, both, []float32{1, 2}, []float32{3, 4, 5}); both.Truth != 3 || got != -9-36 {
+		t.Error(both.Truth, got)
+	}
+	for want, c := range map[string]struct {
+		file   *onnx.File
+		answer int
+	}{
+		"the network's answer has 3":  {file([]int64{4}, 1, 4, "Neg x → y"), 3},
+		"it gives 1 numbers":          {file([]int64{4}, 1, 1, "a=1,; ReduceSum x a → y"), 4},
+		"it gives 1 numbers for an":   {file([]int64{2, 3}, 1, 1, sum), 2},
+		"or two, that and the truth,": {file([]int64{2, 3, 1}, 1, 1, sum), 2},
+	} {
+		_, err := Task{Kind: Own, File: c.file}.Head(c.answer)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// A task that does not fit a network says so.
+func TestCheck(t *testing.T) {
+	for want, task := range map[string]Task{
+		"tolerance has 3 values": {Kind: Regression, Tolerance: []float64{1, 2, 3}},
+		"period has 3 values":    {Kind: Regression, Tolerance: []float64{1}, Period: []float64{1, 2, 3}},
+		"labels 0 to 1":          {Kind: MultiLabel, Labels: []int{2}},
+		"have 1 numbers":         {Kind: ZeroShot, Texts: [][]float32{{1}, {2}}},
+	} {
+		if _, err := task.Head(2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
