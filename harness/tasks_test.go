@@ -11,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
@@ -153,6 +157,68 @@ suites:
 		})
 	}
 }
+
+// A run with tasks, under a control too, comes to the same end where it is killed, in shards, in other batches, and in
+// a file that export writes of the controlled network.
+func TestTasksAnywhere(t *testing.T) {
+	testinput.NumbersAlone(t)
+	folder := filepath.ToSlash(t.TempDir())
+	a := newAffine(24, func(rng *rand.Rand, y float64) float32 { return float32(y + rng.NormFloat64()) })
+	a.write(t, folder)
+	tags := filepath.Join(folder, "tags.csv")
+	var lines strings.Builder
+	for _, x := range a.images {
+		fmt.Fprintf(&lines, "%d,%d\n", lists.Count([]float64{a.answer(x, 0)}, positive),
+			lists.Count([]float64{a.answer(x, 1)}, positive))
+	}
+	must.Do(t, os.WriteFile(tags, []byte(lines.String()), 0o600))
+	text := strings.ReplaceAll(`version: 1
+datasets:
+  fit: {format: npz, path: FOLDER/x.npy, truth: FOLDER/truth.npy, indices: [0, 1, 2, 3, 4, 5, 6, 7]}
+  numbers: {format: npz, path: FOLDER/x.npy, truth: FOLDER/truth.npy, indices: [8, 9, 10, 11, 12, 13, 14, 15]}
+  tags: {format: npz, path: FOLDER/x.npy, truth: FOLDER/tags.csv, indices: [8, 9, 10, 11, 12, 13, 14, 15]}
+models:
+  regression: {path: FOLDER/net.onnx, task: {kind: regression, tolerance: 1.5}}
+  labels: {path: FOLDER/net.onnx, task: {kind: multilabel}}
+controls:
+  pca: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: linear, fit: fit, rank: 6}}]}
+attacks:
+  aa: {kind: autoattack, version: quick, norm: linf, epsilon: 0.04}
+suites:
+  one: {dataset: numbers, models: [regression], controls: [pca], attacks: [aa], mode: whitebox-through}
+  two: {dataset: tags, models: [labels], controls: [pca], attacks: [aa], mode: whitebox-through}
+`, "FOLDER", folder)
+	p := testplan.Plan(t, text, 2, 8)
+	all, end := states(t, p)
+	killed(t, p, all, end)
+	sameAnywhere(t, p, testplan.Plan(t, text, 1, 3), end)
+	standing := map[string]int{}
+	for _, r := range must.All(result.Records(filepath.Join(end, "records.jsonl")))(t) {
+		if r.Defense == "pca" && r.Attack == "aa" {
+			standing[r.Model] += r.Verdict
+		}
+	}
+	for model, suite := range map[string]string{"regression": "one", "labels": "two"} {
+		u := must.Get(open.Use(t.Context(), p.Config, model, "pca", open.Options{}))(t)
+		e := must.Get(u.Export())(t)
+		if e.Output != "answer [N 2]" {
+			t.Errorf("%s: output %s", model, e.Output)
+		}
+		path := filepath.Join(folder, model+".onnx")
+		must.Do(t, os.WriteFile(path, e.Data, 0o600))
+		healed := strings.Replace(text, "  "+model+": {path: "+folder+"/net.onnx", "  "+model+": {path: "+path, 1)
+		healed = strings.ReplaceAll(healed, "controls: [pca], attacks: [aa], mode: whitebox-through", "attacks: [aa]")
+		cfg := testplan.Config(t, testplan.Repository(t), healed, []string{suite})
+		f, _, _ := runFor(t, must.Get(plan.New(cfg))(t))
+		if got := int(f.Cells[1].Accuracy*float64(f.Cells[1].N) + 0.5); got != standing[model] {
+			t.Errorf("%s: %d images stand under the exported network, %d under the control", model, got,
+				standing[model])
+		}
+		u.Close()
+	}
+}
+
+func positive(y float64) bool { return y > 0 }
 
 // writeHead writes a head for regressions within 1.5, from the answer and the truth to two scores.
 func writeHead(t *testing.T, path string) {
