@@ -27,6 +27,9 @@ func (t *Task) Truth() int {
 	return t.head.Truth
 }
 
+// Steps reports whether the scores move in steps, so that the gradient can't be theirs.
+func (t *Task) Steps() bool { return t != nil && t.head.Steps }
+
 // errTruth is the error about a question without a truth.
 var errTruth = errors.New("the network's task compares its answers with a truth, which is not given here")
 
@@ -46,8 +49,7 @@ func (t *Task) of(ctx context.Context) ([][]float32, error) {
 func give(n *Network, task heads.Task) error {
 	g := n.Graph
 	out := g.Outputs[0]
-	values := int(out.Shape[1:].Items())
-	h, err := task.Head(values)
+	h, err := task.Head(out.Shape)
 	if err != nil {
 		return fmt.Errorf("task %s: output %.80q: %w", task.Kind, out.Name, err)
 	}
@@ -61,7 +63,7 @@ func give(n *Network, task heads.Task) error {
 	n.Task = &Task{head: h, answer: out, alone: alone}
 	n.classes = int(h.Graph.Outputs[0].Shape.Items())
 	b := &onnx.Builder{G: g, Prefix: "head/"}
-	answer := b.Reshape(out.Name, onnx.Shape{onnx.Batch, int64(values)})
+	answer := b.Reshape(out.Name, onnx.Shape{onnx.Batch, int64(h.Answer)})
 	if h.Truth > 0 {
 		truth := b.Input("truth", onnx.Shape{onnx.Batch, int64(h.Truth)})
 		answer = b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, answer, truth)

@@ -158,6 +158,72 @@ suites:
 	}
 }
 
+// A network that asks of each pixel whether it is bright loses the pixels that lie within epsilon of its threshold, and
+// no others: an image stands if enough are left of those that count.
+func TestSegmentation(t *testing.T) {
+	testinput.Runtime(t)
+	const images, epsilon, threshold = 30, 0.05, 0.5
+	folder, rng := filepath.ToSlash(t.TempDir()), rand.New(rand.NewPCG(5, 6))
+	a := affine{}
+	var stand, right []bool
+	for range images {
+		x, mask := make([]float32, 16), make([]float32, 16)
+		count, clean, attacked := 0, 0, 0
+		for i := range x {
+			x[i] = rng.Float32()
+			bright := x[i] > threshold
+			if mask[i] = float32(lists.Count([]bool{bright}, isTrue)); rng.IntN(8) == 0 {
+				mask[i] = 1 - mask[i] // the network is wrong here
+			}
+			if rng.IntN(8) == 0 {
+				mask[i] = 7 // does not count
+				continue
+			}
+			count++
+			if bright == (mask[i] == 1) {
+				clean++
+				if math.Abs(float64(x[i])-threshold) > epsilon {
+					attacked++
+				}
+			}
+		}
+		a.images, a.truths = append(a.images, x), append(a.truths, mask)
+		enough := func(n int) bool { return float64(n) >= 0.75*float64(count)-1e-6 }
+		right, stand = append(right, enough(clean)), append(stand, enough(attacked))
+	}
+	a.write(t, folder)
+	b := &onnx.Builder{G: onnx.NewGraph("bright")}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 1, 4, 4})
+	b.Output("y", b.Op("Mul", b.Op("Sub", x, b.Float(threshold)), b.Float(9)))
+	must.Do(t, os.WriteFile(folder+"/net.onnx", must.Get(must.Get(b.Done())(t).Encode())(t), 0o600))
+	p := testplan.Plan(t, strings.ReplaceAll(`version: 1
+datasets: {d: {format: npz, path: FOLDER/x.npy, truth: FOLDER/truth.npy}}
+models: {net: {path: FOLDER/net.onnx, task: {kind: segmentation, bar: 0.75, ignore: 7}}}
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 0.05, steps: 20}
+  aa: {kind: autoattack, norm: linf, epsilon: 0.05}
+suites:
+  s: {dataset: d, models: [net], attacks: [pgd, aa]}
+`, "FOLDER", folder), 2, 8)
+	_, records, _ := runFor(t, p)
+	fell := 0
+	for _, r := range records {
+		want := right[r.Image]
+		if r.Attack != "none" {
+			want = stand[r.Image]
+			fell += lists.Count([]bool{right[r.Image] && !want}, isTrue)
+		}
+		if (r.Verdict == 1) != want {
+			t.Errorf("%s, image %d: verdict %d, margin %v", r.Attack, r.Image, r.Verdict, r.Margin)
+		}
+	}
+	if fell < 6 {
+		t.Errorf("%d images fall", fell)
+	}
+}
+
+func isTrue(v bool) bool { return v }
+
 // A run with tasks, under a control too, comes to the same end where it is killed, in shards, in other batches, and in
 // a file that export writes of the controlled network.
 func TestTasksAnywhere(t *testing.T) {

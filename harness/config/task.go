@@ -14,7 +14,8 @@ type Task struct {
 	Labels            []int
 	Texts             string // file of zero-shot's embeddings of texts
 	Scale             float64
-	Head              string // file of the user's own head
+	Bar, Ignored      float64 // of a segmentation
+	Head              string  // file of the user's own head
 }
 
 const classification = "classification"
@@ -46,6 +47,10 @@ func (m *Model) task() value {
 		required("texts", file(&t.Texts), "a NumPy array of the texts' embeddings, [classes, d]").in(heads.ZeroShot),
 		optional("logit_scale", decimal(&t.Scale, setting.Positive), "100",
 			"what cosines are multiplied by to make logits").in(heads.ZeroShot),
+		optional("bar", decimal(&t.Bar, setting.Fraction), "0.5",
+			"share of the pixels that must have their class").in(heads.Segmentation),
+		optional("ignore", decimal(&t.Ignored, setting.Any), "255", "class of pixels that do not count").
+			in(heads.Segmentation),
 	}, check: func(d *decoder, n *node, where string) {
 		switch {
 		case t.Head != "" && n.get("kind") != nil:
@@ -57,6 +62,9 @@ func (m *Model) task() value {
 		}
 		if t.Kind != heads.ZeroShot {
 			t.Scale = 0
+		}
+		if t.Kind != heads.Segmentation {
+			t.Bar, t.Ignored = 0, 0
 		}
 	}}.value()
 }

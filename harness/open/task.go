@@ -18,9 +18,9 @@ func (o *Opener) task(m *config.Model) (t heads.Task, known *result.Task, err er
 		return t, nil, nil
 	}
 	t = heads.Task{Kind: c.Kind, Tolerance: c.Tolerance, Period: c.Period, Threshold: c.Threshold, Labels: c.Labels,
-		Scale: c.Scale}
+		Scale: c.Scale, Bar: c.Bar, Ignored: c.Ignored}
 	known = &result.Task{Kind: c.Kind, Tolerance: c.Tolerance, Period: c.Period, Threshold: c.Threshold,
-		Labels: c.Labels, Scale: c.Scale}
+		Labels: c.Labels, Scale: c.Scale, Bar: c.Bar, Ignored: c.Ignored}
 	switch {
 	case c.Head != "":
 		if t.File, err = ReadModel(o.Config.Files, c.Head); err != nil {

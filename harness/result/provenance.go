@@ -183,6 +183,8 @@ type Task struct {
 	Threshold float64   `json:"threshold,omitempty"`
 	Labels    []int     `json:"labels,omitempty"`
 	Scale     float64   `json:"logit_scale,omitempty"`
+	Bar       float64   `json:"bar,omitempty"`
+	Ignored   float64   `json:"ignore,omitempty"`
 	SHA256    string    `json:"sha256,omitempty"` // of the file of its head or its texts
 }
 

@@ -31,7 +31,9 @@ const (
 	Regression = "regression"
 	MultiLabel = "multilabel"
 	ZeroShot   = "zero-shot"
-	Own        = "head"
+	// Segmentation is a class for each pixel.
+	Segmentation = "segmentation"
+	Own          = "head"
 )
 
 // Task says what is asked of a network.
@@ -46,33 +48,37 @@ type Task struct {
 	// multiplied by.
 	Texts [][]float32
 	Scale float64
-	File  *onnx.File // the user's own head; nil for others
+	// Bar is the share of pixels of a segmentation that must have their class, and Ignored the class of pixels that do
+	// not count.
+	Bar, Ignored float64
+	File         *onnx.File // the user's own head; nil for others
 }
 
 // Head is a head as a graph: its input is a network's answer and the truth, [N, Answer + Truth], its output the scores,
 // [N, 2] or, without a truth, [N, classes].
 type Head struct {
 	Graph         *onnx.Graph
-	Answer, Truth int // how many numbers of each; Truth is 0 for heads that need none
+	Answer, Truth int  // how many numbers of each; Truth is 0 for heads that need none
+	Steps         bool // the scores move in steps, and their gradient is another loss's
 }
 
 // Kind is a row of the table of tasks.
 type Kind struct {
 	Name, Doc string
-	// truths returns how many numbers the truth of an image has, for an answer of so many.
-	truths func(t Task, answer int) int
-	// scores appends the scores. By b.Of it takes the parts of the head's input.
-	scores func(b *builder, t Task) []string
-	check  func(t Task, answer int) error
+	// truths returns how many numbers the truth of an image has, for an answer of this shape.
+	truths func(answer onnx.Shape) int
+	scores func(b *builder, t Task) []string // appends the scores
+	check  func(t Task, answer onnx.Shape) error
 }
 
 // Kinds is the table of tasks that have a head.
 var Kinds = []Kind{
 	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth", truths: asMany,
-		check: func(t Task, answer int) error {
+		check: func(t Task, answer onnx.Shape) error {
 			for key, values := range map[string][]float64{"tolerance": t.Tolerance, "period": t.Period} {
-				if len(values) > 1 && len(values) != answer {
-					return fmt.Errorf("%s has %d values, and the network gives %d numbers", key, len(values), answer)
+				if len(values) > 1 && len(values) != asMany(answer) {
+					return fmt.Errorf("%s has %d values, and the network gives %d numbers", key, len(values),
+						asMany(answer))
 				}
 			}
 			return nil
@@ -91,9 +97,9 @@ var Kinds = []Kind{
 	{Name: MultiLabel, Doc: "labels, each of which holds above `threshold`; the answer is right if all of them, or " +
 		"`labels`, are. A truth is 1, 0 or, for labels that nobody knows, −1",
 		truths: asMany,
-		check: func(t Task, answer int) error {
-			if len(t.Labels) > 0 && slices.Max(t.Labels) >= answer {
-				return fmt.Errorf("labels has %d, and the network gives labels 0 to %d", slices.Max(t.Labels), answer-1)
+		check: func(t Task, answer onnx.Shape) error {
+			if n := asMany(answer); len(t.Labels) > 0 && slices.Max(t.Labels) >= n {
+				return fmt.Errorf("labels has %d, and the network gives labels 0 to %d", slices.Max(t.Labels), n-1)
 			}
 			return nil
 		},
@@ -113,10 +119,10 @@ var Kinds = []Kind{
 		}},
 	{Name: ZeroShot, Doc: "classes that `texts` describes; the answer is an image's embedding, and the class that of " +
 		"the nearest text by the cosine",
-		truths: func(Task, int) int { return 0 },
-		check: func(t Task, answer int) error {
-			if len(t.Texts[0]) != answer {
-				return fmt.Errorf("the texts' embeddings have %d numbers, the network's %d", len(t.Texts[0]), answer)
+		truths: func(onnx.Shape) int { return 0 },
+		check: func(t Task, answer onnx.Shape) error {
+			if n := asMany(answer); len(t.Texts[0]) != n {
+				return fmt.Errorf("the texts' embeddings have %d numbers, the network's %d", len(t.Texts[0]), n)
 			}
 			return nil
 		},
@@ -130,21 +136,81 @@ var Kinds = []Kind{
 			norm := b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", b.answer, b.answer), []int64{1}), b.Float(1e-12)))
 			return []string{b.Op("MatMul", b.Op("Div", b.answer, norm), b.Const(of))}
 		}},
+	{Name: Segmentation, Doc: "a class for each pixel; the answer is right if a share `bar` of the pixels is. A " +
+		"truth has each pixel's class",
+		truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
+		check: func(_ Task, answer onnx.Shape) error {
+			if len(answer) != 4 || answer[2]*answer[3] > mostPixels {
+				return fmt.Errorf("a segmentation gives [N, classes, height, width], at most %d pixels, not %v",
+					mostPixels, answer)
+			}
+			return nil
+		},
+		scores: segments},
 }
 
-func asMany(_ Task, answer int) int { return answer }
+// mostPixels bounds segmentations: with more, rounding would reach from one share to the next.
+const mostPixels = 1 << 19
 
-// Head makes the head of a task for an answer of so many numbers.
-func (t Task) Head(answer int) (*Head, error) {
+// segments returns the scores of a segmentation. They differ by four times what the share of right pixels lacks of the
+// bar, in steps. Attacks follow the slope of the pixels' mean cross-entropy instead, in which right pixels weigh more, as
+// by SegPGD (Gu et al. 2022). Half a pixel keeps a share at the bar apart from rounding.
+func segments(b *builder, t Task) []string {
+	classes := b.shape[1]
+	pixels := int64(b.values) / classes
+	z := b.Reshape(b.answer, onnx.Shape{onnx.Batch, classes, pixels})
+	if classes == 1 { // the logit of the second of two classes
+		z = b.OpWith("Concat", onnx.Attrs{"axis": 1}, b.Op("Mul", z, b.Float(0)), z)
+		classes = 2
+	}
+	var each []float32
+	for c := range classes {
+		each = append(each, float32(c))
+	}
+	numbers := b.Const(&onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{1, classes, 1}, Floats: each})
+	class := b.Reshape(b.truth, onnx.Shape{onnx.Batch, 1, pixels})
+	own := b.Op("Less", b.Op("Abs", b.Op("Sub", class, numbers)), b.Float(0.5)) // [N, classes, pixels]
+	one := func(of string) string { return b.Op("Where", of, b.Float(1), b.Float(0)) }
+	among := func(x string) string { // the value of each pixel's class, [N, 1, pixels]
+		return b.Sum(b.Op("Where", own, x, b.Float(0)), []int64{1})
+	}
+	rest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, b.Op("Where", own, b.Float(float32(math.Inf(-1))), z),
+		b.Ints(1))
+	counts := one(b.Op("Greater", b.Op("Abs", b.Op("Sub", class, b.Float(float32(t.Ignored)))), b.Float(0.5)))
+	right := b.Op("Mul", one(b.Op("Greater", b.Op("Sub", among(z), rest), b.Float(0))), counts)
+	all := func(x string) string { return b.Reshape(b.Sum(x, []int64{2}), onnx.Shape{onnx.Batch, 1}) }
+	n := b.Op("Max", all(counts), b.Float(1))
+	least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(t.Bar))), b.Float(1e-3)))
+	lacks := b.Op("Sub", b.Op("Sub", least, all(right)), b.Float(0.5))
+	lacks = b.Op("Mul", b.Op("Div", lacks, n), b.Float(4))
+	loss := b.Op("Neg", among(b.OpWith("LogSoftmax", onnx.Attrs{"axis": 1}, z)))
+	weights := b.Op("Mul", b.Op("Add", counts, right), b.Float(0.125)) // a quarter, half of that where it is wrong
+	soft := b.Op("Div", all(b.Op("Mul", loss, weights)), n)
+	return []string{b.zero(), b.steps(lacks, soft)}
+}
+
+// steps returns the values of one tensor with the slopes of another: what Floor takes away of their difference is too
+// little to count, and it has no slope.
+func (b *builder) steps(values, slopes string) string {
+	const parts = 1 << 20
+	whole := b.Op("Floor", b.Op("Mul", b.Op("Sub", values, slopes), b.Float(parts)))
+	return b.Op("Add", slopes, b.Op("Mul", whole, b.Float(1.0/parts)))
+}
+
+func asMany(answer onnx.Shape) int { return int(answer[1:].Items()) }
+
+// Head makes the head of a task for an answer of this shape, with the batch in front.
+func (t Task) Head(shape onnx.Shape) (*Head, error) {
+	answer := int(shape[1:].Items())
 	if t.File != nil {
 		return own(t.File, answer)
 	}
 	k := Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == t.Kind })]
-	if err := k.check(t, answer); err != nil {
+	if err := k.check(t, shape); err != nil {
 		return nil, err
 	}
-	h := &Head{Answer: answer, Truth: k.truths(t, answer)}
-	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer}
+	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.Name == Segmentation}
+	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})
 	b.answer = x
 	if h.Truth > 0 {
@@ -197,6 +263,7 @@ type builder struct {
 	onnx.Builder
 	answer, truth string // [N, values]
 	values        int
+	shape         onnx.Shape // of the network's answer
 }
 
 // part takes some of a row's values.

@@ -27,6 +27,7 @@ func TestGolden(t *testing.T) {
 	var file struct {
 		Cases []struct {
 			Task    Task
+			Shape   []int64
 			Answers []struct {
 				Answer, Truth, Gradient []float32
 				Margin                  float64
@@ -36,7 +37,7 @@ func TestGolden(t *testing.T) {
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/tasks.json"))(t), &file))
 	for _, c := range file.Cases {
 		for i, a := range c.Answers {
-			h := must.Get(c.Task.Head(len(a.Answer)))(t)
+			h := must.Get(c.Task.Head(append(onnx.Shape{onnx.Batch}, c.Shape...)))(t)
 			if h.Truth != len(a.Truth) {
 				t.Fatalf("%s: %d truths", c.Task.Kind, h.Truth)
 			}
@@ -58,12 +59,15 @@ func TestGolden(t *testing.T) {
 func TestNaN(t *testing.T) {
 	testinput.Runtime(t)
 	for _, task := range []Task{{Kind: Regression, Tolerance: []float64{1}}, {Kind: MultiLabel}} {
-		h := must.Get(task.Head(2))(t)
+		h := must.Get(task.Head(rows(2)))(t)
 		if got := margin(t, h, []float32{float32(math.NaN()), 1}, []float32{1, 1}); got == got {
 			t.Errorf("%s: margin %v", task.Kind, got)
 		}
 	}
 }
+
+// rows is the shape of answers of so many numbers.
+func rows(n int) onnx.Shape { return onnx.Shape{onnx.Batch, int64(n)} }
 
 // margin runs a head and returns by how much right's score is above wrong's.
 func margin(t *testing.T, h *Head, answer, truth []float32) float64 {
@@ -105,12 +109,12 @@ func TestOwn(t *testing.T) {
 		}
 		return &onnx.File{Data: must.Get(proto.Marshal(m))(t)}
 	}
-	classes := must.Get(Task{Kind: Own, File: file([]int64{4}, 1, 4, "Neg x → y")}.Head(4))(t)
+	classes := must.Get(Task{Kind: Own, File: file([]int64{4}, 1, 4, "Neg x → y")}.Head(rows(4)))(t)
 	if classes.Truth != 0 || classes.Graph.Outputs[0].Shape.Items() != 4 {
 		t.Error(classes)
 	}
 	sum := "a=1,; ReduceSum x a → s; b=1,; ReduceSum t b → v; Sub s v → y"
-	both := must.Get(Task{Kind: Own, File: file([]int64{2, 3}, 2, 1, sum, "Mul s v → z")}.Head(2))(t)
+	both := must.Get(Task{Kind: Own, File: file([]int64{2, 3}, 2, 1, sum, "Mul s v → z")}.Head(rows(2)))(t)
 	if got := margin(t, both, []float32{1, 2}, []float32{3, 4, 5}); both.Truth != 3 || got != -9-36 {
 		t.Error(both.Truth, got)
 	}
@@ -123,7 +127,7 @@ func TestOwn(t *testing.T) {
 		"it gives 1 numbers for an":   {file([]int64{2, 3}, 1, 1, sum), 2},
 		"or two, that and the truth,": {file([]int64{2, 3, 1}, 1, 1, sum), 2},
 	} {
-		_, err := Task{Kind: Own, File: c.file}.Head(c.answer)
+		_, err := Task{Kind: Own, File: c.file}.Head(rows(c.answer))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -138,7 +142,7 @@ func TestCheck(t *testing.T) {
 		"labels 0 to 1":          {Kind: MultiLabel, Labels: []int{2}},
 		"have 1 numbers":         {Kind: ZeroShot, Texts: [][]float32{{1}, {2}}},
 	} {
-		if _, err := task.Head(2); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := task.Head(rows(2)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

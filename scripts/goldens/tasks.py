@@ -8,6 +8,7 @@ of wrong (of zero-shot: the first class's the second's), with its gradient by th
 """
 
 import json
+import math
 import pathlib
 
 import torch
@@ -39,10 +40,28 @@ def zero_shot(texts, scale):
     return margin
 
 
+def segmentation(bar, ignore):
+    """Four times by how much the share of right pixels exceeds the bar, half a pixel apart from it; the gradient is that
+    of the pixels' weighted cross-entropy."""
+    def margin(y, t):
+        counts = t != ignore
+        own = torch.where(counts, t, torch.zeros_like(t)).long()
+        z = y if len(y) > 1 else torch.cat([torch.zeros_like(y), y])
+        loss = torch.nn.functional.cross_entropy(z.flatten(1)[None], own.flatten()[None], reduction="none")[0]
+        right = (z.argmax(0) == own) & counts
+        n = int(counts.sum())
+        value = 4 * (int(right.sum()) + 0.5 - math.ceil(bar * n - 1e-3)) / n
+        soft = (loss * (right.double() + counts.double()).flatten() / 8).sum() / n
+        return -soft + (soft.detach() + value)
+    return margin
+
+
 def main():
     generator, cases = torch.Generator().manual_seed(11), []
     normal = lambda *shape: torch.randn(*shape, generator=generator)
     texts = normal(3, 4).tolist()
+    masks = lambda: torch.randint(0, 4, (2, 3), generator=generator).float()
+    two = lambda: torch.randint(0, 2, (2, 3), generator=generator).float()
     numbers, labels = lambda: 2 * normal(4), lambda: torch.randint(-1, 2, (4,), generator=generator).float()
     for task, margin, truth in [
         ({"Kind": "regression", "Tolerance": [0.5]}, regression([0.5]), numbers),
@@ -51,16 +70,19 @@ def main():
         ({"Kind": "multilabel", "Threshold": 0.25}, multilabel(0.25), labels),
         ({"Kind": "multilabel", "Labels": [1, 3]}, multilabel(0, [1, 3]), labels),
         ({"Kind": "zero-shot", "Texts": texts, "Scale": 30}, zero_shot(texts, 30), lambda: None),
+        ({"Kind": "segmentation", "Bar": 0.5, "Ignored": 3}, segmentation(0.5, 3), masks),
+        ({"Kind": "segmentation", "Bar": 0.75, "Ignored": 255}, segmentation(0.75, 255), two),
     ]:
         answers = []
+        shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))
         while len(answers) < 20:
-            y, t = (2 * normal(4)).double().requires_grad_(), truth()
+            y, t = (2 * normal(*shape)).double().requires_grad_(), truth()
             if t is not None and task["Kind"] == "multilabel" and all(t[j] < 0 for j in task.get("Labels", range(4))):
                 continue # no label counts
             value = margin(y, t if t is None else t.double())
-            answers.append({"answer": y.tolist(), "truth": [] if t is None else t.tolist(), "margin": value.item(),
-                            "gradient": torch.autograd.grad(value, y)[0].tolist()})
-        cases.append({"task": task, "answers": answers})
+            answers.append({"answer": y.flatten().tolist(), "truth": [] if t is None else t.flatten().tolist(),
+                            "margin": value.item(), "gradient": torch.autograd.grad(value, y)[0].flatten().tolist()})
+        cases.append({"task": task, "shape": shape, "answers": answers})
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps({"torch": torch.__version__, "cases": cases}) + "\n", encoding="utf-8")
 
