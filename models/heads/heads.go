@@ -153,8 +153,8 @@ var Kinds = []Kind{
 const mostPixels = 1 << 19
 
 // segments returns the scores of a segmentation. They differ by four times what the share of right pixels lacks of the
-// bar, in steps. Attacks follow the slope of the pixels' mean cross-entropy instead, in which right pixels weigh more, as
-// by SegPGD (Gu et al. 2022). Half a pixel keeps a share at the bar apart from rounding.
+// bar, in steps. Attacks follow the slope of the pixels' mean cross-entropy instead, in which right pixels weigh more,
+// as by SegPGD (Gu et al. 2022). Half a pixel keeps a share at the bar apart from rounding.
 func segments(b *builder, t Task) []string {
 	classes := b.shape[1]
 	pixels := int64(b.values) / classes
