@@ -222,6 +222,39 @@ suites:
 	}
 }
 
+// A classifier is its own zero-shot network where each class's text lies along its logit: the same images are right.
+func TestZeroShot(t *testing.T) {
+	testinput.Runtime(t)
+	texts := filepath.ToSlash(filepath.Join(t.TempDir(), "texts.npy"))
+	f := must.Get(os.Create(texts))(t)
+	values := make([]float32, 100)
+	for i := range 10 {
+		values[11*i] = float32(i + 1) // lengths do not count
+	}
+	must.Do(t, npy.Write(f, []int{10, 10}, slices.Values([][]float32{values})))
+	must.Do(t, f.Close())
+	p := testplan.Plan(t, testplan.Bundled+`
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 0.1, steps: 10}
+suites:
+  s: {dataset: test, models: [standard, other], attacks: [pgd]}
+`, 2, 8, "datasets.test.limit=20", "datasets.test.path=models/zoo/shapes10/train.bin",
+		"models.standard.path="+tiny(t, 100), "models.other.path="+tiny(t, 100),
+		"models.other.task={kind: zero-shot, texts: "+texts+"}")
+	_, records, _ := runFor(t, p)
+	right, fell := map[string][]int{}, 0
+	for _, r := range records {
+		if r.Attack == "none" {
+			right[r.Model] = append(right[r.Model], r.Verdict)
+		} else if r.Model == "other" {
+			fell += right["other"][r.Image] - r.Verdict
+		}
+	}
+	if !slices.Equal(right["standard"], right["other"]) || !slices.Contains(right["other"], 1) || fell < 3 {
+		t.Errorf("right %v, and %d fall", right, fell)
+	}
+}
+
 func isTrue(v bool) bool { return v }
 
 // A run with tasks, under a control too, comes to the same end where it is killed, in shards, in other batches, and in

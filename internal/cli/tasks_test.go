@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+)
+
+// Each --task of docs/tasks.md attacks a network, with its truths in a file, in one command.
+func TestTasksOfTheDocs(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	network := func(name string, of func(b *onnx.Builder, x string) string) {
+		b := &onnx.Builder{G: onnx.NewGraph(name)}
+		b.Output("y", of(b, b.Input("x", onnx.Shape{onnx.Batch, 2, 2, 2})))
+		put(t, at(name), must.Get(must.Get(b.Done())(t).Encode())(t))
+	}
+	network("pixels.onnx", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(4)) })
+	network("numbers.onnx", func(b *onnx.Builder, x string) string {
+		return b.Reshape(b.Op("GlobalAveragePool", x), onnx.Shape{onnx.Batch, 2})
+	})
+	head := &onnx.Builder{G: onnx.NewGraph("head")}
+	y := head.Input("answer", onnx.Shape{onnx.Batch, 2})
+	head.Output("scores", head.Op("Sub", y, head.Input("truth", onnx.Shape{onnx.Batch, 2})))
+	put(t, at("head.onnx"), must.Get(must.Get(head.Done())(t).Encode())(t))
+	dark, bright := slices.Repeat([]float32{0.25}, 4), slices.Repeat([]float32{0.75}, 4)
+	x := slices.Concat(dark, bright, bright, dark, dark, bright) // three images, one channel brighter than the other
+	writeNPZ(t, at("x.npz"), []int{3, 2, 2, 2}, map[string][]float32{"x": x})
+	writeNPZ(t, at("labelled.npz"), []int{3, 2, 2, 2}, map[string][]float32{"x": x})
+	writeNPZ(t, at("texts.npz"), []int{2, 2}, map[string][]float32{"texts": {1, 0, 0, 1}})
+	put(t, at("numbers.csv"), []byte("dark,bright\n0.25,0.75\n0.75,0.25\n0.75,0.25\n")) // the last is wrong
+	put(t, at("labels.csv"), []byte("0,1\n1,0\n1,0\n"))
+	put(t, at("head.jsonl"), []byte("[0.6, 0]\n[0, 0.6]\n[0.6, 0]\n"))
+	put(t, at("mask.csv"), []byte("1,1,1,1\n0,0,0,0\n0,0,0,0\n"))
+	given := map[string][3]string{ // network, truth, the last line
+		"regression":   {"numbers.onnx", "numbers.csv", "66.7 %"},
+		"multilabel":   {"numbers.onnx", "labels.csv", "66.7 %"},
+		"segmentation": {"pixels.onnx", "mask.csv", "66.7 %"},
+		"head":         {"numbers.onnx", "head.jsonl", "33.3 %"},
+	}
+	page := read(t, filepath.Join(testinput.Root(t), "docs", "tasks.md"))
+	seen := 0
+	for _, task := range regexp.MustCompile("(?m)^\\| `([a-z-]+[,=][^`]*)`").FindAllStringSubmatch(page, -1) {
+		kind := regexp.MustCompile(`^[a-z-]+`).FindString(task[1])
+		c, ok := given[kind]
+		if !ok {
+			continue
+		}
+		seen++
+		args := []string{"attack", at(c[0]), "--data", at("x.npz"), "--truth", at(c[1]), "--task",
+			strings.ReplaceAll(task[1], "head.onnx", filepath.ToSlash(at("head.onnx"))), "--epsilon", "0.01",
+			"--attack", "pgd", "--out", at(fmt.Sprint(seen))}
+		said := done(t, args...)
+		must.Have(t, said, "robust accuracy "+c[2])
+	}
+	if seen != len(given) {
+		t.Errorf("%d of %d tasks are in docs/tasks.md", seen, len(given))
+	}
+}
