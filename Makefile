@@ -29,11 +29,11 @@ fuzz:
 
 # Runs that are killed; REAL is a folder of networks with a config.yaml.
 kill:
-	go run ./scripts/verify/kill $(if $(REAL),-real $(REAL))
+	SELFHEAL_TEST_KILLS=50 SELFHEAL_TEST_KILLED=$(REAL) go test ./internal/cli -run TestKills -count=1 -v -timeout 0
 
 # Shards on a Slurm of two nodes on this machine, disturbed; needs root and Debian's packages of Slurm.
 slurm:
-	go run ./scripts/verify/slurm
+	SELFHEAL_TEST_SLURM=1 go test ./internal/cli -run TestSlurm -count=1 -v -timeout 0
 
 # Runs at full load, so long; and many images beside few.
 SOAK ?= 30m

@@ -1,12 +1,7 @@
-// Command slurm runs shards on a real Slurm of two nodes on this machine, disturbs them, and compares
-// their results with one run's. It needs root and Debian's slurmctld, slurmd, slurm-client and munge.
-//
-//	go run ./scripts/verify/slurm
-package main
+package cli
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,27 +10,31 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
+	"selfheal/internal/must"
 	"selfheal/internal/sameend"
+	"selfheal/internal/testinput"
 )
 
-func main() {
-	limit := flag.Int("limit", 8, "images")
-	flag.Parse()
-	if err := try(*limit); err != nil {
-		fmt.Fprintln(os.Stderr, "slurm:", err)
-		os.Exit(1)
+// SELFHEAL_TEST_SLURM=1 runs shards on a real Slurm of two nodes on this machine, disturbs them, and compares their
+// results with one run's. It needs root and the packages slurmctld, slurmd, slurm-client and munge.
+func TestSlurm(t *testing.T) {
+	if os.Getenv("SELFHEAL_TEST_SLURM") == "" {
+		t.Skip("SELFHEAL_TEST_SLURM=1 starts a Slurm")
 	}
+	t.Chdir(testinput.Root(t))
+	must.Do(t, disturbed(8))
 }
 
-// bench is where the trials run.
-type bench struct {
+// onSlurm is where the trials run.
+type onSlurm struct {
 	dir, binary string
 	limit       string
 }
 
-func try(limit int) (err error) {
+func disturbed(limit int) (err error) {
 	dir, err := os.MkdirTemp("", "selfheal-slurm-")
 	if err != nil {
 		return err
@@ -44,7 +43,7 @@ func try(limit int) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // Slurm's daemon has a user of its own
 		return err
 	}
-	b := &bench{dir: dir, binary: filepath.Join(dir, "selfheal"), limit: fmt.Sprint("--limit=", limit)}
+	b := &onSlurm{dir: dir, binary: filepath.Join(dir, "selfheal"), limit: fmt.Sprint("--limit=", limit)}
 	if out, err := exec.Command("go", "build", "-o", b.binary, ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -71,11 +70,11 @@ func try(limit int) (err error) {
 		{"a shard run twice at once", 3, []string{"--shards=3"}, b.runTwice},
 	} {
 		start, out := time.Now(), b.path(strings.ReplaceAll(strings.ReplaceAll(t.name, ",", ""), " ", "-"))
-		disturbed := make(chan error, 1)
-		go func() { disturbed <- t.disturb(out) }()
+		waits := make(chan error, 1)
+		go func() { waits <- t.disturb(out) }()
 		err := b.selfheal(append([]string{"submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit},
 			t.args...)...)
-		if err = errors.Join(err, <-disturbed); err == nil {
+		if err = errors.Join(err, <-waits); err == nil {
 			err = sameend.Check(b.path("whole"), out)
 		}
 		if err != nil {
@@ -91,10 +90,10 @@ func try(limit int) (err error) {
 	return nil
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *onSlurm) path(name string) string { return filepath.Join(b.dir, name) }
 
 // selfheal runs the program to its end.
-func (b *bench) selfheal(args ...string) error {
+func (b *onSlurm) selfheal(args ...string) error {
 	out, err := exec.Command(b.binary, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", args, err, out)
@@ -103,7 +102,7 @@ func (b *bench) selfheal(args ...string) error {
 }
 
 // cluster runs a verb of cluster.sh, whose daemons stay.
-func (b *bench) cluster(verb string) error {
+func (b *onSlurm) cluster(verb string) error {
 	c := exec.Command("scripts/verify/slurm/cluster.sh", verb)
 	c.Stderr = os.Stderr
 	if err := c.Run(); err != nil {
@@ -113,10 +112,10 @@ func (b *bench) cluster(verb string) error {
 }
 
 // killNode kills a node when a shard that runs there has done something, and starts it again.
-func (b *bench) killNode(out string) error {
+func (b *onSlurm) killNode(out string) error {
 	if err := b.wait(func() bool {
 		task, _ := exec.Command("squeue", "-h", "-t", "R", "-w", "node2", "-o", "%K").Output()
-		return len(task) > 0 && begun(out, strings.TrimSpace(string(task)))
+		return len(task) > 0 && shardBegun(out, strings.TrimSpace(string(task)))
 	}); err != nil {
 		return err
 	}
@@ -127,8 +126,8 @@ func (b *bench) killNode(out string) error {
 	return b.cluster("start2")
 }
 
-// begun says whether an attempt at a shard has done something.
-func begun(out, shard string) bool {
+// shardBegun says whether an attempt at a shard has done something.
+func shardBegun(out, shard string) bool {
 	name := filepath.Join(out, "shard-"+shard+"-*", "attempt-*", "selfheal-journal", "journal.jsonl")
 	journals, _ := filepath.Glob(name)
 	if len(journals) == 0 {
@@ -139,8 +138,8 @@ func begun(out, shard string) bool {
 }
 
 // outlast holds a shard up until Slurm's signal waits for it, however fast the machine.
-func (b *bench) outlast(out string) error {
-	if err := b.wait(func() bool { return begun(out, "1") }); err != nil {
+func (b *onSlurm) outlast(out string) error {
+	if err := b.wait(func() bool { return shardBegun(out, "1") }); err != nil {
 		return err
 	}
 	found, err := exec.Command("pgrep", "-f", "^"+b.binary+" run .*--shard 1/1").Output()
@@ -165,7 +164,7 @@ func (b *bench) outlast(out string) error {
 var pendingTERM = regexp.MustCompile(`(?m)^ShdPnd:\s*[0-9a-f]*[4-7c-f][0-9a-f]{3}$`)
 
 // runTwice does by hand a shard that a node does at the same time.
-func (b *bench) runTwice(out string) error {
+func (b *onSlurm) runTwice(out string) error {
 	if err := b.wait(func() bool {
 		busy, _ := filepath.Glob(filepath.Join(out, "shard-2-*", "attempt-*"))
 		return len(busy) > 0
@@ -176,7 +175,7 @@ func (b *bench) runTwice(out string) error {
 }
 
 // wait waits until something holds.
-func (b *bench) wait(holds func() bool) error {
+func (b *onSlurm) wait(holds func() bool) error {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if holds() {
 			return nil
@@ -186,7 +185,7 @@ func (b *bench) wait(holds func() bool) error {
 }
 
 // tellLogs prints what the tasks of a run have said.
-func (b *bench) tellLogs(out string) {
+func (b *onSlurm) tellLogs(out string) {
 	names, _ := filepath.Glob(filepath.Join(out, "logs", "*"))
 	for _, name := range names {
 		if text, err := os.ReadFile(name); err == nil {
