@@ -78,7 +78,8 @@ var flagValues = map[string]string{
 	"resize": "3", "resume": "", "save-adversarial": "",
 	"save-pictures": "", "sbatch": "--time=1", "scale": "2", "seed": "5",
 	"seeds": "2", "set": "seed=5; attacks.a.steps=3", "shard": "1/2", "shards": "3", "size": "6",
-	"split": "--data parts | train", "std": "0.3", "suite": "t", "target": "1", "timeout": "1ns",
+	"split": "--data parts | train", "std": "0.3", "suite": "t", "target": "1", "task": "multilabel", "timeout": "1ns",
+	"truth": "--task multilabel | absent.csv",
 	"union": "--set suites.s.attacks=[a,fgsm] --suite s |", "update": "",
 	"user": "7", "workers": "-1",
 
