@@ -49,6 +49,7 @@ func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int
 			if err != nil {
 				return err
 			}
+			ctx = attacks.About(ctx, im)
 			var of [2]attacks.Evaluation
 			for k, net := range []*Network{here, attacked} {
 				if err := net.Gradient(ctx, im.Pixels, loss, im.Label, (im.Label+1)%net.Classes(), &of[k]); err != nil {

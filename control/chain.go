@@ -55,7 +55,13 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 			at = append(at, name)
 		}
 	}
-	cuts := split.Cuts(n.Graph)
+	cuts := split.Cuts(n.Task.before(n.Graph))
+	for _, name := range at {
+		if n.Task != nil && !slices.Contains(cuts, name) {
+			return nil, fmt.Errorf("model %s: %q is not a tensor at which the network can be cut before its answer",
+				n.Name, name)
+		}
+	}
 	slices.SortStableFunc(at, func(a, b string) int { return slices.Index(cuts, a) - slices.Index(cuts, b) })
 	segments, err := split.At(n.Graph, at)
 	if err != nil {
@@ -73,7 +79,7 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 func (n *Network) tensor(a At) (string, error) {
 	switch {
 	case a.Last:
-		return split.Last(n.Graph)
+		return split.Last(n.Task.before(n.Graph))
 	case a.Tensor != "":
 		return a.Tensor, nil
 	case a.Boundary == 0:

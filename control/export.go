@@ -78,7 +78,7 @@ func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
 	switch of := s.c.stages[t]; q {
 	case segment:
 		if t == len(s.c.stages)-1 && s.c.net.Task != nil {
-			return s.c.net.Task.off(of.plain.segment), nil
+			return s.c.net.Task.before(of.plain.segment), nil
 		}
 		return of.plain.segment, nil
 	case embed:

@@ -105,7 +105,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	}
 	n.shape = attacks.Shape{C: int(in[1]), H: int(in[2]), W: int(in[3])}
 	if n.Boundaries = o.At; o.At == nil {
-		n.Boundaries = split.Boundaries(g)
+		n.Boundaries = split.Boundaries(n.Task.before(g))
 	}
 	if _, err := n.Cut(); err != nil {
 		return nil, err
@@ -119,6 +119,9 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	n.fast = g
 	n.losses = newLosses(n, g, g)
 	identity, err := g.Encode()
+	if err == nil && n.Task != nil {
+		n.Task.alone, err = ort.OpenGraph(n.Task.head.Graph)
+	}
 	if err != nil {
 		return nil, err
 	}

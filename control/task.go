@@ -56,11 +56,7 @@ func give(n *Network, task heads.Task) error {
 	if len(g.Outputs) > 1 {
 		g.Notices = append(g.Notices, simplify.NoticeTaken(g, out.Name))
 	}
-	alone, err := ort.OpenGraph(h.Graph)
-	if err != nil {
-		return err
-	}
-	n.Task = &Task{head: h, answer: out, alone: alone}
+	n.Task = &Task{head: h, answer: out}
 	n.classes = int(h.Graph.Outputs[0].Shape.Items())
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	answer := b.Reshape(out.Name, onnx.Shape{onnx.Batch, int64(h.Answer)})
@@ -68,15 +64,18 @@ func give(n *Network, task heads.Task) error {
 		truth := b.Input("truth", onnx.Shape{onnx.Batch, int64(h.Truth)})
 		answer = b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, answer, truth)
 	}
-	z := b.Call(h.Graph, answer)
+	z := b.Call(h.Graph, b.Reshape(answer, h.Graph.Inputs[0].Shape))
 	g.Outputs = []onnx.Value{{Name: z, DType: onnx.Float, Shape: b.Shape(z)}}
 	g.Prune()
 	return errors.Join(b.Err(), g.Verify())
 }
 
-// off returns a segment that ends in the head without it.
-func (t *Task) off(segment *onnx.Graph) *onnx.Graph {
-	g := segment.Clone()
+// before returns a graph that ends in the head without it, and others as they are.
+func (t *Task) before(g *onnx.Graph) *onnx.Graph {
+	if t == nil {
+		return g
+	}
+	g = g.Clone()
 	g.Inputs, g.Outputs = g.Inputs[:1], []onnx.Value{t.answer}
 	g.Prune()
 	return g
@@ -95,7 +94,8 @@ func (t *Task) Scores(ctx context.Context, answer []float64, out []float32) erro
 	for _, values := range truth {
 		in = append(in, values...)
 	}
-	y, err := t.alone.Run([]ort.Tensor{{Shape: onnx.Shape{1, int64(len(in))}, Data: in}})
+	shape := append(onnx.Shape{1}, t.head.Graph.Inputs[0].Shape[1:]...)
+	y, err := t.alone.Run([]ort.Tensor{{Shape: shape, Data: in}})
 	if err == nil {
 		copy(out, y[0].Data)
 	}

@@ -45,7 +45,7 @@ func Around(n *control.Network, c *control.Chain, t, later int, earlier map[int]
 			return Network{}, err
 		}
 	}
-	if n.Task.Truth() > 0 {
+	if n.Task != nil {
 		return Network{}, errors.New("an embedding is trained by the classes' cross-entropy, and the model's task is " +
 			"another")
 	}

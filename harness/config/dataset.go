@@ -48,7 +48,7 @@ func datasetObject(name string, s *Dataset) object {
 			"attacks with `target: file`: a NumPy array (.npy), or a number on each line"),
 		optional("truth", file(&s.Truth), "", "numbers for each image of the file or folder, in order, with which a "+
 			"model's `task` compares its answers: a NumPy array (.npy, .npz) or numbers on lines (.csv, .jsonl). "+
-			"In a CSV file that lists the images they follow the file. Labels are not needed then"),
+			"In a CSV file that lists the images they follow the file. Labels do not count then"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
 		optional("sha256", digest(&s.SHA256), "",
 			"hash of the scored images and labels, as in results.json").notHashed(),

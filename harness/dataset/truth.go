@@ -32,8 +32,11 @@ func readTruths(fsys fs.FS, spec Spec, n int) (_ *truths, err error) {
 	t := &truths{labels: make(labels, n)} // heads.Right
 	switch ext := strings.ToLower(path.Ext(spec.Truth)); ext {
 	case ".npy", ".npz":
-		var shape []int
-		shape, t.values, err = readArray(fsys, spec.Truth, npy.ReadNumbers, []string{"truth", "targets", "y"})
+		shape, names := []int(nil), []string{"truth", "targets", "y"}
+		if spec.Keys != nil && spec.Truth == spec.Path {
+			names = []string{spec.Keys.Y}
+		}
+		shape, t.values, err = readArray(fsys, spec.Truth, npy.ReadNumbers, names)
 		if err == nil && (len(shape) == 0 || shape[0] != n) {
 			err = fmt.Errorf("its shape is %v, for %d images: a row is needed for each", shape, n)
 		}

@@ -142,6 +142,7 @@ type Clean interface {
 	File(i int) string
 	Image(i int) (id int, pixels []float32, label int, err error)
 	Target(i int) int
+	Truth(i int) []float32
 }
 
 // Measure judges a trial's images x, in the order of the data set d.
@@ -155,7 +156,7 @@ func Measure(ctx context.Context, by open.Workers, who open.Classifier, d Clean,
 		if im.ID, im.Pixels, im.Label, err = d.Image(i); err != nil {
 			return err
 		}
-		im.Target = d.Target(i)
+		im.Target, im.Truth = d.Target(i), d.Truth(i)
 		x := x[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
 		judged[i], err = Judge(ctx, who, im, x, t.Within(), WithCosts)

@@ -3,6 +3,7 @@ package open
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -26,6 +27,9 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 	if o.Config.Function == nil {
 		return f, fmt.Errorf("%s stands for a function of the program that asked for these results; only that can "+
 			"attack it", m.Path)
+	}
+	if m.Task.Kind != "" {
+		return f, errors.New("a function gives classes; a task needs a network, which has a head put behind it")
 	}
 	set, err := o.Scored(o.imagesOf(m, images))
 	if err != nil {

@@ -248,7 +248,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s gives labels alone, and attack %s sees more; take %s", net.Name, t.Name(),
 			strings.Join(append(attacks.ByLabels(), attacks.CorruptionKind), ", "))
 	}
-	if net.Task.Truth() > 0 && recipe.Certificate != nil {
+	if net.Task != nil && recipe.Certificate != nil {
 		return recipe, fmt.Errorf("model %s: attack %s proves something of classes, and the model's task is another",
 			net.Name, t.Name())
 	}

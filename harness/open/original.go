@@ -10,7 +10,6 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
-	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -170,17 +169,6 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	return control.TwoClasses(y, o.model.Output == "probabilities"), nil
 }
 
-// scores returns the file's answer, and the scores of its head if the model has a task.
-func (o *Original) scores(ctx context.Context, image []float32) ([]float64, error) {
-	y, err := o.Answer(image)
-	if err != nil || o.net.Task == nil {
-		return y, err
-	}
-	z := make([]float32, o.net.Classes())
-	err = o.net.Task.Scores(ctx, y, z)
-	return lists.Map(z, func(v float32) float64 { return float64(v) }), err
-}
-
 // input returns the file's input for an image, which it repeats to a batch if the file has a fixed one.
 func (o *Original) input(image []float32) (x []float32, batch int, err error) {
 	s, m := o.shape, o.model
@@ -252,7 +240,6 @@ func (o *Original) compare(ctx context.Context, n *control.Network, set Images) 
 		if err != nil {
 			return err
 		}
-		ctx := attacks.About(ctx, im)
 		z := make([]float32, n.Classes())
 		if err := n.CopyLogits(ctx, im.Pixels, z); err != nil {
 			return err
@@ -262,13 +249,13 @@ func (o *Original) compare(ctx context.Context, n *control.Network, set Images) 
 				z[j] = float32(math.Exp(float64(v)))
 			}
 		}
-		y, err := o.scores(ctx, im.Pixels)
+		y, err := o.Answer(im.Pixels)
 		if err != nil {
 			return err
 		}
 		if ort.Agree(y, z) != nil && either && i == 0 {
 			o.last = true
-			if y, err = o.scores(ctx, im.Pixels); err != nil {
+			if y, err = o.Answer(im.Pixels); err != nil {
 				return err
 			}
 		}

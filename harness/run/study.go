@@ -320,7 +320,7 @@ func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d 
 		if err != nil {
 			return err
 		}
-		return loop.Trace(ctx, x, d, func(p control.Point) error {
+		return loop.Trace(attacks.About(ctx, im), x, d, func(p control.Point) error {
 			v, finite := judge.Decide(p.Logits, im.Label)
 			finite = finite && number.Finite(p.Objective)
 			readings[i] = append(readings[i], reading{p.Objective, finite && v.Right, finite})

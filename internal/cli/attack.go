@@ -375,17 +375,23 @@ func (f *attackFlags) asked(network config.Keys) (config.Keys, error) {
 	if f.task == "" {
 		return network, nil
 	}
-	kind, rest, _ := strings.Cut(f.task, ",")
-	task := config.Keys{key("kind", config.Word(kind), "--task")}
-	if strings.Contains(kind, "=") { // a head in place of a kind
-		task, rest = nil, f.task
-	}
-	for _, part := range listed(rest) {
+	var task config.Keys
+	for i, part := range regexp.MustCompile(`(?:\[[^\]]*\]|[^,\[])+`).FindAllString(f.task, -1) {
 		name, value, ok := strings.Cut(part, "=")
-		if !ok {
+		switch list, isList := strings.CutPrefix(value, "["); {
+		case !ok && i == 0:
+			task = append(task, key("kind", config.Word(name), "--task"))
+		case !ok:
 			return nil, fmt.Errorf("--task %s: behind the kind come KEY=VALUE, as in regression,tolerance=0.1", f.task)
+		case isList:
+			var words []config.Word
+			for _, w := range listed(strings.TrimSuffix(list, "]")) {
+				words = append(words, config.Word(w))
+			}
+			task = append(task, key(name, words, "--task"))
+		default:
+			task = append(task, key(name, config.Word(value), "--task"))
 		}
-		task = append(task, key(name, config.Word(value), "--task"))
 	}
 	return append(network, key("task", task, "--task")), nil
 }

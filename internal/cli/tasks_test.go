@@ -57,9 +57,9 @@ func TestTasksOfTheDocs(t *testing.T) {
 		seen++
 		args := []string{"attack", at(c[0]), "--data", at("x.npz"), "--truth", at(c[1]), "--task",
 			strings.ReplaceAll(task[1], "head.onnx", filepath.ToSlash(at("head.onnx"))), "--epsilon", "0.01",
-			"--attack", "pgd", "--out", at(fmt.Sprint(seen))}
-		said := done(t, args...)
-		must.Have(t, said, "robust accuracy "+c[2])
+			"--attack", "pgd", "--save-adversarial", "--out", at(fmt.Sprint(seen))}
+		must.Have(t, done(t, args...), "robust accuracy "+c[2])
+		must.Have(t, done(t, "verify", at(fmt.Sprint(seen))), c[2])
 	}
 	if seen != len(given) {
 		t.Errorf("%d of %d tasks are in docs/tasks.md", seen, len(given))

@@ -7,6 +7,7 @@
 package heads
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -86,10 +87,9 @@ var Kinds = []Kind{
 		scores: func(b *builder, t Task) []string {
 			d := b.Op("Sub", b.answer, b.truth)
 			if period := float32s(t.Period, b.values); slices.Max(period) > 0 {
-				turn := b.row(lists.Map(period, func(p float32) float32 { return max(p, 1) }))
-				counts := b.row(lists.Map(period, func(p float32) float32 { return min(p, 1) }))
-				turns := b.Op("Round", b.Op("Div", d, turn))
-				d = b.Op("Sub", d, b.Op("Mul", b.Op("Mul", turns, turn), b.Op("Ceil", counts)))
+				// without a period no difference is half a turn
+				turn := b.row(lists.Map(period, func(p float32) float32 { return cmp.Or(p, math.MaxFloat32) }))
+				d = b.Op("Sub", d, b.Op("Mul", b.Op("Round", b.Op("Div", d, turn)), turn))
 			}
 			off := b.Op("Div", b.Op("Abs", d), b.row(float32s(t.Tolerance, b.values)))
 			return []string{b.zero(), b.Op("Sub", b.largest(off), b.Float(1))}
@@ -177,7 +177,8 @@ func segments(b *builder, t Task) []string {
 	rest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, b.Op("Where", own, b.Float(float32(math.Inf(-1))), z),
 		b.Ints(1))
 	counts := one(b.Op("Greater", b.Op("Abs", b.Op("Sub", class, b.Float(float32(t.Ignored)))), b.Float(0.5)))
-	right := b.Op("Mul", one(b.Op("Greater", b.Op("Sub", among(z), rest), b.Float(0))), counts)
+	known := b.Sum(one(own), []int64{1}) // 0 for a class that the network does not have, which is wrong
+	right := b.Op("Mul", b.Op("Mul", one(b.Op("Greater", b.Op("Sub", among(z), rest), b.Float(0))), counts), known)
 	all := func(x string) string { return b.Reshape(b.Sum(x, []int64{2}), onnx.Shape{onnx.Batch, 1}) }
 	n := b.Op("Max", all(counts), b.Float(1))
 	least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(t.Bar))), b.Float(1e-3)))

@@ -30,6 +30,7 @@ VERSIONS = ("standard", "plus", "rand", "quick")  # of AutoAttack, beside custom
 STRENGTHS = ("verdict", "full")
 AUTO = "auto"
 WITH_LABELS = ("classification", "zero-shot")  # tasks whose y are labels
+TASK_FILES = ("head", "texts")  # keys of a task that name files
 KEPT = "what was finished is kept, and the same call continues"  # after Ctrl-C
 LOST = "nothing is kept: with out= the same call would continue"
 REDRAWN = "1s"  # how often progress moves
@@ -108,7 +109,9 @@ def attack(
         parameters=parameters,
     )
     if task is not None:
-        config["model"]["task"] = dict(task)
+        if isinstance(mean, str):
+            raise UsageError("mean='auto' tries which classes are right, and the task is another: give mean= and std=")
+        config["model"]["task"] = {key: setting(value, key in TASK_FILES) for key, value in task.items()}
     kind: type[OneAttack] = Certificates if kinds().get(version, {}).get("proves") else Result
     return one(model, x, y, config, batch, workers, out, progress, kind, classes=classes, resize=resize, crop=crop)
 
@@ -161,6 +164,13 @@ def attack_of(
     if not traits.get("proves"):
         config.update(save_adversarial=True, verdict_only=strength == "verdict")
     return config
+
+
+def setting(value: Any, is_file: bool) -> Any:
+    """A task's value as a config has it."""
+    if is_file:
+        return os.path.abspath(value)
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @functools.cache
@@ -270,8 +280,9 @@ def one(
             elif not isinstance(target, (int, str)):
                 targets, attack["target"] = target, "file"
             task = config.get("model", {}).get("task", {})
-            truth = bool(task) and ("head" not in task or np.asarray(y).dtype.kind == "f" or np.ndim(y) > 1)
-            truth = truth and task.get("kind") not in WITH_LABELS
+            given = _arrays.array(y, "y") if task else np.zeros(0)
+            truth = bool(task) and task.get("kind") not in WITH_LABELS
+            truth = truth and ("head" not in task or given.dtype.kind == "f" or given.ndim > 1)
             data, images = _arrays.write(inputs, x, y, classes, resize, crop, targets, truth)
             files = None if images is not None else _arrays.files(x)
             settings = dict(config.pop("model", {}))
