@@ -2,6 +2,7 @@
 package numbers
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -23,8 +24,8 @@ func Parse(text string, named bool) (width int, values []float32, err error) {
 		if len(fields) == 0 {
 			return 0, nil, fmt.Errorf("line %d has no numbers", i+1)
 		}
-		if width == 0 && i == 0 && isName(fields[0]) {
-			continue
+		if _, err := strconv.ParseFloat(fields[0], 32); i == 0 && fields[0] != "" && errors.Is(err, strconv.ErrSyntax) {
+			continue // names
 		}
 		if width > 0 && len(fields) != width {
 			return 0, nil, fmt.Errorf("line %d has %d numbers, those before it %d", i+1, len(fields), width)
@@ -38,12 +39,8 @@ func Parse(text string, named bool) (width int, values []float32, err error) {
 			values = append(values, float32(v))
 		}
 	}
-	return width, values, nil
-}
-
-// isName reports whether a field begins like a word.
-func isName(field string) bool {
-	field = strings.Trim(strings.TrimSpace(field), `"`)
-	return field != "" && strings.ContainsAny(strings.ToLower(field[:1]), "abcdefghijklmnopqrstuvwxyz_") &&
-		!strings.HasPrefix(strings.ToLower(field), "nan") && !strings.HasPrefix(strings.ToLower(field), "inf")
+	if width == 0 {
+		err = errors.New("behind line 1, which names columns, there are no numbers")
+	}
+	return width, values, err
 }
