@@ -24,7 +24,7 @@ func (n *Network) head(o NetworkOptions) error {
 	out, probabilities, classes := g.Outputs[0], o.Probabilities, 0
 	n.classes = classesOf(out.Shape)
 	switch arg := lastArgMax(g); {
-	case o.Task.Kind != "":
+	case !o.Task.Classifies():
 		return give(n, o.Task)
 	case n.classes < 1:
 		return noClassifier(g)

@@ -61,7 +61,7 @@ func modelObject(name string, m *Model) object {
 		optional("task", m.task(), "", "the model's task; default: classification"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}, check: func(d *decoder, n *node, where string) {
-		if m.Task.Kind != "" && m.Output != outputs[0] {
+		if !m.Task.Classifies() && m.Output != outputs[0] {
 			d.fail(n.pos, "%s: output: %s is for classification; a task takes the outputs as they are", where, m.Output)
 		}
 	}}

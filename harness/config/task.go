@@ -8,14 +8,9 @@ import (
 
 // Task describes a model's task, see package heads. The zero value is classification.
 type Task struct {
-	Kind              string // "" is classification
-	Tolerance, Period []float64
-	Threshold         float64
-	Labels            []int
-	Texts             string // file of zero-shot's embeddings of texts
-	Scale             float64
-	Bar, Ignored      float64 // of a segmentation
-	Head              string  // file of the user's own head
+	heads.Settings
+	Texts string // file of zero-shot's embeddings of texts
+	Head  string // file of the user's own head
 }
 
 const classification = "classification"
@@ -59,12 +54,6 @@ func (m *Model) task() value {
 			t.Kind = heads.Own
 		case t.Kind == classification:
 			t.Kind = ""
-		}
-		if t.Kind != heads.ZeroShot {
-			t.Scale = 0
-		}
-		if t.Kind != heads.Segmentation {
-			t.Bar, t.Ignored = 0, 0
 		}
 	}}.value()
 }

@@ -28,7 +28,7 @@ func (o *Opener) function(m *config.Model, images string) (f control.Function, e
 		return f, fmt.Errorf("%s stands for a function of the program that asked for these results; only that can "+
 			"attack it", m.Path)
 	}
-	if m.Task.Kind != "" {
+	if !m.Task.Classifies() {
 		return f, errors.New("a function gives classes; a task needs a network, which has a head put behind it")
 	}
 	set, err := o.Scored(o.imagesOf(m, images))

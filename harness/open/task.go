@@ -14,13 +14,10 @@ import (
 // task reads what a model's task takes from files, and returns its description for results, nil for classification.
 func (o *Opener) task(m *config.Model) (t heads.Task, known *result.Task, err error) {
 	c := m.Task
-	if c.Kind == "" {
+	if c.Classifies() {
 		return t, nil, nil
 	}
-	t = heads.Task{Kind: c.Kind, Tolerance: c.Tolerance, Period: c.Period, Threshold: c.Threshold, Labels: c.Labels,
-		Scale: c.Scale, Bar: c.Bar, Ignored: c.Ignored}
-	known = &result.Task{Kind: c.Kind, Tolerance: c.Tolerance, Period: c.Period, Threshold: c.Threshold,
-		Labels: c.Labels, Scale: c.Scale, Bar: c.Bar, Ignored: c.Ignored}
+	t.Settings, known = c.Settings, &result.Task{Settings: c.Settings}
 	switch {
 	case c.Head != "":
 		if t.File, err = ReadModel(o.Config.Files, c.Head); err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"selfheal/models/heads"
 )
 
 // Dataset identifies the scored images, and has every key of the config that chose them.
@@ -177,15 +179,8 @@ type Model struct {
 
 // Task describes a model's task.
 type Task struct {
-	Kind      string    `json:"kind"`
-	Tolerance []float64 `json:"tolerance,omitempty"`
-	Period    []float64 `json:"period,omitempty"`
-	Threshold float64   `json:"threshold,omitempty"`
-	Labels    []int     `json:"labels,omitempty"`
-	Scale     float64   `json:"logit_scale,omitempty"`
-	Bar       float64   `json:"bar,omitempty"`
-	Ignored   float64   `json:"ignore,omitempty"`
-	SHA256    string    `json:"sha256,omitempty"` // of the file of its head or its texts
+	heads.Settings
+	SHA256 string `json:"sha256,omitempty"` // of the file of its head or its texts
 }
 
 // Network is the part of a model that numbers depend on.

@@ -1,7 +1,7 @@
 // Package heads makes the graphs that decide tasks other than classification. A head reads what a network answers for
 // an image and, for most tasks, the image's truth: the numbers that the answer ought to be. It gives two scores, of a
-// right and a wrong answer, and the image counts as answered right while the first is the larger. To attacks, proofs
-// and the judge the network with its head is a classifier of two classes whose labels are all [Right].
+// right and a wrong answer, and the image counts as answered right while the first is the larger. To attacks and
+// the judge the network with its head is a classifier of two classes whose labels are all [Right].
 //
 // [Kinds] is the table of tasks; [Task.Head] makes a head, or takes the user's own.
 package heads
@@ -37,22 +37,28 @@ const (
 	Own          = "head"
 )
 
-// Task says what is asked of a network.
-type Task struct {
-	Kind string // one of [Kinds], or Own; "" is classification
+// Settings are a task as a config and results have it, without its files.
+type Settings struct {
+	Kind string `json:"kind"` // one of [Kinds], or Own; "" is classification
 	// Tolerance has how far each value of a regression may lie from the truth, one for all or one a value. Values with
 	// a Period above 0, such as angles, count modulo it.
-	Tolerance, Period []float64
-	Threshold         float64 // above which a label of [MultiLabel] holds
-	Labels            []int   // the labels that must be right; nil: all
-	// Texts are the embeddings of the classes of [ZeroShot], one after the other, and Scale what the cosine is
-	// multiplied by.
-	Texts [][]float32
-	Scale float64
-	// Bar is the share of pixels of a segmentation that must have their class, and Ignored the class of pixels that do
-	// not count.
-	Bar, Ignored float64
-	File         *onnx.File // the user's own head; nil for others
+	Tolerance []float64 `json:"tolerance,omitempty"`
+	Period    []float64 `json:"period,omitempty"`
+	Threshold float64   `json:"threshold,omitempty"`   // above which a label of [MultiLabel] holds
+	Labels    []int     `json:"labels,omitempty"`      // the labels that must be right; nil: all
+	Scale     float64   `json:"logit_scale,omitempty"` // what cosines of [ZeroShot] are multiplied by
+	Bar       float64   `json:"bar,omitempty"`         // share of a segmentation's pixels that must have their class
+	Ignored   float64   `json:"ignore,omitempty"`      // class of its pixels that do not count
+}
+
+// Classifies reports whether the task is classification, which has no head.
+func (s Settings) Classifies() bool { return s.Kind == "" }
+
+// Task says what is asked of a network.
+type Task struct {
+	Settings
+	Texts [][]float32 // embeddings of the classes of [ZeroShot], one after the other
+	File  *onnx.File  // the user's own head; nil for others
 }
 
 // Head is a head as a graph: its input is a network's answer and the truth, [N, Answer + Truth], its output the scores,
@@ -70,6 +76,7 @@ type Kind struct {
 	truths func(answer onnx.Shape) int
 	scores func(b *builder, t Task) []string // appends the scores
 	check  func(t Task, answer onnx.Shape) error
+	steps  bool // see [Head]
 }
 
 // Kinds is the table of tasks that have a head.
@@ -146,7 +153,7 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments},
+		scores: segments, steps: true},
 }
 
 // mostPixels bounds segmentations: with more, rounding would reach from one share to the next.
@@ -210,7 +217,7 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	if err := k.check(t, shape); err != nil {
 		return nil, err
 	}
-	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.Name == Segmentation}
+	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps}
 	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})
 	b.answer = x

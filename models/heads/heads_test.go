@@ -58,10 +58,10 @@ func TestGolden(t *testing.T) {
 // An answer that is not a number is never right.
 func TestNaN(t *testing.T) {
 	testinput.Runtime(t)
-	for _, task := range []Task{{Kind: Regression, Tolerance: []float64{1}}, {Kind: MultiLabel}} {
-		h := must.Get(task.Head(rows(2)))(t)
+	for _, s := range []Settings{{Kind: Regression, Tolerance: []float64{1}}, {Kind: MultiLabel}} {
+		h := must.Get(Task{Settings: s}.Head(rows(2)))(t)
 		if got := margin(t, h, []float32{float32(math.NaN()), 1}, []float32{1, 1}); got == got {
-			t.Errorf("%s: margin %v", task.Kind, got)
+			t.Errorf("%s: margin %v", s.Kind, got)
 		}
 	}
 }
@@ -109,12 +109,12 @@ func TestOwn(t *testing.T) {
 		}
 		return &onnx.File{Data: must.Get(proto.Marshal(m))(t)}
 	}
-	classes := must.Get(Task{Kind: Own, File: file([]int64{4}, 1, 4, "Neg x → y")}.Head(rows(4)))(t)
+	classes := must.Get(Task{File: file([]int64{4}, 1, 4, "Neg x → y")}.Head(rows(4)))(t)
 	if classes.Truth != 0 || classes.Graph.Outputs[0].Shape.Items() != 4 {
 		t.Error(classes)
 	}
 	sum := "a=1,; ReduceSum x a → s; b=1,; ReduceSum t b → v; Sub s v → y"
-	both := must.Get(Task{Kind: Own, File: file([]int64{2, 3}, 2, 1, sum, "Mul s v → z")}.Head(rows(2)))(t)
+	both := must.Get(Task{File: file([]int64{2, 3}, 2, 1, sum, "Mul s v → z")}.Head(rows(2)))(t)
 	if got := margin(t, both, []float32{1, 2}, []float32{3, 4, 5}); both.Truth != 3 || got != -9-36 {
 		t.Error(both.Truth, got)
 	}
@@ -127,7 +127,7 @@ func TestOwn(t *testing.T) {
 		"it gives 1 numbers for an":   {file([]int64{2, 3}, 1, 1, sum), 2},
 		"or two, that and the truth,": {file([]int64{2, 3, 1}, 1, 1, sum), 2},
 	} {
-		_, err := Task{Kind: Own, File: c.file}.Head(rows(c.answer))
+		_, err := Task{File: c.file}.Head(rows(c.answer))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -137,10 +137,11 @@ func TestOwn(t *testing.T) {
 // A task that does not fit a network says so.
 func TestCheck(t *testing.T) {
 	for want, task := range map[string]Task{
-		"tolerance has 3 values": {Kind: Regression, Tolerance: []float64{1, 2, 3}},
-		"period has 3 values":    {Kind: Regression, Tolerance: []float64{1}, Period: []float64{1, 2, 3}},
-		"labels 0 to 1":          {Kind: MultiLabel, Labels: []int{2}},
-		"have 1 numbers":         {Kind: ZeroShot, Texts: [][]float32{{1}, {2}}},
+		"tolerance has 3 values": {Settings: Settings{Kind: Regression, Tolerance: []float64{1, 2, 3}}},
+		"period has 3 values": {
+			Settings: Settings{Kind: Regression, Tolerance: []float64{1}, Period: []float64{1, 2, 3}}},
+		"labels 0 to 1":  {Settings: Settings{Kind: MultiLabel, Labels: []int{2}}},
+		"have 1 numbers": {Settings: Settings{Kind: ZeroShot}, Texts: [][]float32{{1}, {2}}},
 	} {
 		if _, err := task.Head(rows(2)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

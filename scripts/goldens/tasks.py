@@ -70,9 +70,9 @@ def main():
          regression([0.5, 1, 0.3, 4], [0, 3, 0.7, 0]), numbers),
         ({"Kind": "multilabel", "Threshold": 0.25}, multilabel(0.25), labels),
         ({"Kind": "multilabel", "Labels": [1, 3]}, multilabel(0, [1, 3]), labels),
-        ({"Kind": "zero-shot", "Texts": texts, "Scale": 30}, zero_shot(texts, 30), lambda: None),
-        ({"Kind": "segmentation", "Bar": 0.5, "Ignored": 3}, segmentation(0.5, 3), masks),
-        ({"Kind": "segmentation", "Bar": 0.75, "Ignored": 255}, segmentation(0.75, 255), two),
+        ({"Kind": "zero-shot", "Texts": texts, "logit_scale": 30}, zero_shot(texts, 30), lambda: None),
+        ({"Kind": "segmentation", "Bar": 0.5, "ignore": 3}, segmentation(0.5, 3), masks),
+        ({"Kind": "segmentation", "Bar": 0.75, "ignore": 255}, segmentation(0.75, 255), two),
     ]:
         answers = []
         shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))
