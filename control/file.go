@@ -23,6 +23,7 @@ func (n *Network) AnsweredBy(f File) error {
 		return err
 	}
 	n.file = f
+	n.Task.answeredBy(f)
 	if g == nil {
 		return nil
 	}

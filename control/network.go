@@ -120,7 +120,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	n.losses = newLosses(n, g, g)
 	identity, err := g.Encode()
 	if err == nil && n.Task != nil {
-		n.Task.alone, err = ort.OpenGraph(n.Task.head.Graph)
+		err = n.Task.open(g)
 	}
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func (n *Network) Close() {
 		n.forward.Close()
 	}
 	if n.Task != nil && !n.attacked {
-		n.Task.alone.Close()
+		n.Task.close()
 	}
 	if n.sloped != nil {
 		n.sloped.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/models/heads"
@@ -17,12 +18,50 @@ type Task struct {
 	head   *heads.Head
 	answer onnx.Value   // the network's, which the head reads
 	alone  *ort.Session // the head by itself, for the answers of a file
+	twins
+}
+
+// twins are the answers for the images that truths begin with, see [heads.Head].
+type twins struct {
+	size    int          // of such an image; 0 if the head has none
+	network *ort.Session // the opened one, without its head
+	asks    func(image []float32) ([]float64, error)
+	mutex   sync.Mutex
+	truths  map[*float32][]float32 // by the truth as given
+}
+
+// mostTwins bounds the answers that are kept.
+const mostTwins = 1 << 14
+
+// truth returns the truth with the answer for its image in the image's place.
+func (t *twins) truth(given []float32) (truth []float32, err error) {
+	t.mutex.Lock()
+	truth = t.truths[&given[0]]
+	t.mutex.Unlock()
+	if truth != nil {
+		return truth, nil
+	}
+	y, err := t.asks(given[:t.size])
+	if err != nil {
+		return nil, err
+	}
+	truth = append(onnx.Each(y, func(v float64) float32 { return float32(v) }), given[t.size:]...)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if len(t.truths) == mostTwins {
+		clear(t.truths)
+	}
+	t.truths[&given[0]] = truth
+	return truth, nil
 }
 
 // Truth returns how many numbers the truth of an image has; 0 if the head needs none.
 func (t *Task) Truth() int {
-	if t == nil {
+	switch {
+	case t == nil:
 		return 0
+	case t.size > 0:
+		return t.size + t.head.Truth - t.head.Answer
 	}
 	return t.head.Truth
 }
@@ -39,10 +78,14 @@ func (t *Task) of(ctx context.Context) ([][]float32, error) {
 		return nil, nil
 	}
 	truth := attacks.TruthOf(ctx)
-	if len(truth) != t.head.Truth {
+	if len(truth) != t.Truth() {
 		return nil, errTruth
 	}
-	return [][]float32{truth}, nil
+	if t.size == 0 {
+		return [][]float32{truth}, nil
+	}
+	truth, err := t.twins.truth(truth)
+	return [][]float32{truth}, err
 }
 
 // give puts a task's head behind a network's output.
@@ -57,6 +100,9 @@ func give(n *Network, task heads.Task) error {
 		g.Notices = append(g.Notices, simplify.NoticeTaken(g, out.Name))
 	}
 	n.Task = &Task{head: h, answer: out}
+	if h.Twin {
+		n.Task.twins = twins{size: int(g.Inputs[0].Shape.Items()), truths: map[*float32][]float32{}}
+	}
 	n.classes = int(h.Graph.Outputs[0].Shape.Items())
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	answer := b.Reshape(out.Name, onnx.Shape{onnx.Batch, int64(h.Answer)})
@@ -79,6 +125,42 @@ func (t *Task) before(g *onnx.Graph) *onnx.Graph {
 	g.Inputs, g.Outputs = g.Inputs[:1], []onnx.Value{t.answer}
 	g.Prune()
 	return g
+}
+
+// open opens the head for the answers of a file, and the network before it for those of [twins].
+func (t *Task) open(g *onnx.Graph) (err error) {
+	if t.alone, err = ort.OpenGraph(t.head.Graph); err != nil || t.size == 0 {
+		return err
+	}
+	if t.network, err = ort.OpenGraph(t.before(g)); err != nil {
+		return err
+	}
+	t.asks = func(image []float32) ([]float64, error) {
+		shape := append(onnx.Shape{1}, g.Inputs[0].Shape[1:]...)
+		y, err := t.network.Run([]ort.Tensor{{Shape: shape, Data: image}})
+		if err != nil {
+			return nil, err
+		}
+		return onnx.Each(y[0].Data, func(v float32) float64 { return float64(v) }), nil
+	}
+	return nil
+}
+
+// answeredBy lets a file give the answers of [twins], if it does.
+func (t *Task) answeredBy(f File) {
+	if file, ok := f.(interface {
+		Answer(image []float32) ([]float64, error)
+	}); ok && t != nil {
+		t.asks = file.Answer
+	}
+}
+
+func (t *Task) close() {
+	for _, s := range []*ort.Session{t.alone, t.network} {
+		if s != nil {
+			s.Close()
+		}
+	}
 }
 
 // Scores writes the scores that the head gives for a file's answer.

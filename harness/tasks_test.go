@@ -3,6 +3,8 @@ package harness_test
 import (
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -252,6 +254,80 @@ suites:
 	}
 	if !slices.Equal(right["standard"], right["other"]) || !slices.Contains(right["other"], 1) || fell < 3 {
 		t.Errorf("right %v, and %d fall", right, fell)
+	}
+}
+
+// A network of two numbers, each of other pixels, tells images apart by their distance. How far an image's numbers can
+// be moved follows from its weights, and so does which pairs stand. The threshold may follow from the false accepts.
+func TestVerification(t *testing.T) {
+	testinput.Runtime(t)
+	const pairs, epsilon, threshold = 40, 0.03, 1.2
+	folder, a, rng := filepath.ToSlash(t.TempDir()), newAffine(0, nil), rand.New(rand.NewPCG(7, 8))
+	clear(a.w[1][:8])
+	clear(a.w[0][8:])
+	var list strings.Builder
+	var apart [][2]float64 // of each pair, by number
+	picture := func(name string) (x []float32) {
+		im := image.NewGray(image.Rect(0, 0, 4, 4))
+		for i := range im.Pix {
+			im.Pix[i] = uint8(50 + rng.IntN(150))
+			x = append(x, float32(im.Pix[i])/255)
+		}
+		f := must.Get(os.Create(filepath.Join(folder, name)))(t)
+		must.Do(t, png.Encode(f, im))
+		must.Do(t, f.Close())
+		return x
+	}
+	for i := range pairs {
+		first, second := fmt.Sprintf("%d.png", i), fmt.Sprintf("%d-other.png", i)
+		x, y := picture(first), picture(second)
+		a.images, a.truths = append(a.images, x), append(a.truths, x)
+		apart = append(apart, [2]float64{a.answer(x, 0) - a.answer(y, 0), a.answer(x, 1) - a.answer(y, 1)})
+		fmt.Fprintf(&list, "%s,%s,%d\n", first, second, i%2)
+	}
+	a.write(t, folder)
+	must.Do(t, os.WriteFile(folder+"/pairs.csv", []byte(list.String()), 0o600))
+	p := testplan.Plan(t, strings.ReplaceAll(`version: 1
+datasets: {d: {format: pairs, path: FOLDER/pairs.csv}}
+models:
+  net: {path: FOLDER/net.onnx, task: {kind: verification, metric: l2, threshold: 1.2}}
+  far: {path: FOLDER/net.onnx, task: {kind: verification, metric: l2, far: 0.3}}
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 0.03, steps: 40, restarts: 3}
+suites:
+  s: {dataset: d, models: [net, far], attacks: [pgd]}
+`, "FOLDER", folder), 2, 8)
+	_, records, _ := runFor(t, p)
+	fell, wrong, accepted := 0, 0, 0
+	for _, r := range records {
+		reach := 0.0
+		if r.Attack != "none" {
+			reach = epsilon
+		}
+		same := r.Image%2 == 1
+		far := 0.0 // as far as the two can be moved apart, or as near
+		for k, d := range apart[r.Image] {
+			if same {
+				far = math.Hypot(far, math.Abs(d)+a.reach(k, reach))
+			} else {
+				far = math.Hypot(far, max(math.Abs(d)-a.reach(k, reach), 0))
+			}
+		}
+		stands := (far < threshold) == same
+		if r.Model == "net" && stands != (r.Verdict == 1) && math.Abs(far-threshold) > 1e-3 {
+			t.Errorf("%s, pair %d: verdict %d at a distance of %v", r.Attack, r.Image, r.Verdict, far)
+		}
+		switch {
+		case r.Model == "far" && r.Attack == "none" && !same:
+			accepted += 1 - r.Verdict
+		case r.Model == "net" && r.Attack == "none":
+			wrong += 1 - r.Verdict
+		case r.Model == "net":
+			fell += 1 - r.Verdict
+		}
+	}
+	if accepted != 0.3*pairs/2 || wrong == fell || fell > pairs-3 || wrong < 3 {
+		t.Errorf("%d of %d falsely accepted, %d wrong and %d attacked", accepted, pairs/2, wrong, fell)
 	}
 }
 

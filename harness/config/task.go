@@ -36,7 +36,12 @@ func (m *Model) task() value {
 		optional("period", eachOf(&t.Period, setting.NotNegative), "",
 			"modulo which numbers count, such as 360 for angles; 0: none").in(heads.Regression),
 		optional("threshold", decimal(&t.Threshold, setting.Any), "0",
-			"above which a label holds: 0 of a logit, 0.5 of a probability").in(heads.MultiLabel),
+			"above which a label holds: 0 of a logit, 0.5 of a probability; of a verification, above which cosine or "+
+				"below which distance a pair is the same").in(heads.MultiLabel, heads.Verification),
+		optional("metric", choice(&t.Metric, []string{heads.Cosine, heads.Distance}), heads.Cosine,
+			"how embeddings are compared").in(heads.Verification),
+		optional("far", decimal(&t.FAR, setting.Fraction), "", "in place of the threshold: the share of all pairs in "+
+			"the data set's file that are not the same, but may be accepted").in(heads.Verification),
 		optional("labels", list(&t.Labels, span{least: 1, once: true}, label), "",
 			"the labels that must be right; default: all").in(heads.MultiLabel),
 		required("texts", file(&t.Texts), "a NumPy array of the texts' embeddings, [classes, d]").in(heads.ZeroShot),
@@ -47,7 +52,10 @@ func (m *Model) task() value {
 		optional("ignore", decimal(&t.Ignored, setting.Any), "255", "class of pixels that do not count").
 			in(heads.Segmentation),
 	}, check: func(d *decoder, n *node, where string) {
+		given := func(key string) bool { return n.get(key) != nil }
 		switch {
+		case t.Kind == heads.Verification && given("threshold") == given("far"):
+			d.fail(n.pos, "%s needs either threshold or far", where)
 		case t.Head != "" && n.get("kind") != nil:
 			d.fail(n.pos, "%s has a kind and a head of its own; give one of them", where)
 		case t.Head != "":

@@ -35,7 +35,7 @@ type Spec struct {
 	// integers (.npy), or text with a number on each line. "" if there is none.
 	Targets string
 	// Truth is a file with the numbers that answers to each image are compared with, for a task other than
-	// classification. Labels do not count then, and sources need none. "" if there is none.
+	// classification, or a folder of masks. Labels do not count then, and sources need none. "" if there is none.
 	Truth string
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
@@ -207,8 +207,15 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	var left result.LeftOut
 	var truth *truths
 	by := labelled(src)
-	if spec.Truth != "" {
-		if truth, err = readTruths(fsys, spec, src.count()); err != nil {
+	pairs, paired := src.(*pairs)
+	switch {
+	case paired && spec.Truth != "":
+		return nil, errors.New("a list of pairs has its own truth; remove truth")
+	case paired:
+		truth = pairs.truths(spec)
+		by = truth
+	case spec.Truth != "":
+		if truth, err = readTruths(fsys, spec, src); err != nil {
 			return nil, fmt.Errorf("truth %s: %w", spec.Truth, err)
 		}
 		by = truth
@@ -216,6 +223,11 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	ids, sample, err := choose(by, spec, limit, &left)
 	if err != nil {
 		return nil, err
+	}
+	if truth != nil && truth.fill != nil {
+		if err := truth.fill(ids); err != nil {
+			return nil, fmt.Errorf("truth %s: %w", spec.Truth, err)
+		}
 	}
 	if f, ok := src.(*folder); ok {
 		left.Files, left.Names = f.left, f.leftNames

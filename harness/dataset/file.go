@@ -9,6 +9,7 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/lists"
+	"selfheal/internal/temporary"
 )
 
 // file is an open file of known size with random access.
@@ -80,4 +81,14 @@ func readAt(r io.ReaderAt, buf []byte, offset int64) error {
 		err = errors.New("the file ends before it")
 	}
 	return fault.Reason(err)
+}
+
+// temporary makes a temporary file with the output of fill. It stays open until the closers are closed.
+func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
+	t, err := temporary.Write(temporary.Folders(), fill)
+	if err != nil {
+		return nil, err
+	}
+	c.add(t)
+	return t, nil
 }

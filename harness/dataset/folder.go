@@ -75,6 +75,13 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(classes) == 0 && spec.Truth != "" { // images need no class
+		f, err := newFolder(fsys, spec, nil)
+		if err != nil {
+			return nil, err
+		}
+		return f, f.list(root, 0)
+	}
 	if len(classes) == 0 {
 		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files")
 	}

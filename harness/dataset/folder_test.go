@@ -104,26 +104,6 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// Reading an opaque PNG's pixels directly agrees with the colour model, also off the origin.
-func TestRows(t *testing.T) {
-	im := stdimage.NewRGBA(stdimage.Rect(2, 3, 10, 9))
-	for i := range im.Pix {
-		im.Pix[i] = uint8(67 * i)
-		if i%4 == 3 {
-			im.Pix[i] = 255
-		}
-	}
-	fast, slow := rows(im), rows(struct{ stdimage.Image }{im})
-	for y := range im.Rect.Dy() {
-		var got, want [3][8]uint8
-		fast(y, got[0][:], got[1][:], got[2][:])
-		slow(y, want[0][:], want[1][:], want[2][:])
-		if got != want {
-			t.Fatalf("row %d: %d and %d", y, got, want)
-		}
-	}
-}
-
 func TestDecodeBounds(t *testing.T) {
 	huge := pngFile(t, picture(0)) // its header claims 9000×9000
 	copy(huge[16:24], []byte{0, 0, 0x23, 0x28, 0, 0, 0x23, 0x28})

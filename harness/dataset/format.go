@@ -93,6 +93,10 @@ var Table = []Format{
 		"and its label or its class's name; the first line may be `file,label`",
 		Ext: ".csv", open: openList,
 		Needs: "a CSV file of image files and their labels"},
+	{Name: "pairs", Doc: "pairs of images, the same or not, for a task that verifies: LFW's `pairs.txt` in the " +
+		"folder of its images, or a CSV file of two files and 1 or 0 a line",
+		Ext: ".txt", open: openPairs,
+		Needs: "a list of pairs, in LFW's form (.txt) or as CSV: two images and 1 or 0"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG, JPEG or WebP files, or a folder of such for each " +
 		"split",
 		Layout: "any other folder", ByClass: true, is: isFolder, open: openFolder,

@@ -11,6 +11,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/npy"
 	"selfheal/internal/number"
+	"selfheal/internal/pillow"
 )
 
 // npz holds NumPy arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
@@ -94,7 +95,7 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 		z.shape = [3]int{s[3], s[1], s[2]}
 	}
 	size := z.shape[0] * z.shape[1] * z.shape[2]
-	if size == 0 || size > maxPixels {
+	if size == 0 || size > pillow.MaxPixels {
 		return fmt.Errorf("images of shape %v can't be read", z.shape)
 	}
 	z.values, z.start = opened.at, int64(z.h.Bytes)

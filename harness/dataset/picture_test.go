@@ -12,6 +12,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/pillow"
 )
 
 // levelsFolder has the output of scripts/goldens/picture_samples.py: files, and the levels that Pillow 13 reads from
@@ -68,7 +69,7 @@ func TestGreyParquet(t *testing.T) {
 	_, rgb, _ := must.Get3(colour.Image(0))(t)
 	for i, v := range luma {
 		level := func(c int) uint8 { return uint8(math.Round(float64(rgb[c*len(luma)+i] * 255))) }
-		if v != value(lumaOf(level(0), level(1), level(2))) {
+		if v != value(pillow.Luma(level(0), level(1), level(2))) {
 			t.Fatalf("value %d is %v", i, v)
 		}
 	}

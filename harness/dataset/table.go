@@ -12,6 +12,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/memory"
+	"selfheal/internal/pillow"
 )
 
 // table holds rows of features in Parquet files: a column of lists of numbers, or a column for each feature. The chosen
@@ -85,7 +86,7 @@ func (t *table) wide(d int) error {
 	if len(t.leaves) > 1 && d != t.d {
 		return fmt.Errorf("its rows have %d features, those before it %d", d, t.d)
 	}
-	if t.d = d; d == 0 || d > maxPixels {
+	if t.d = d; d == 0 || d > pillow.MaxPixels {
 		return fmt.Errorf("rows of %d features can't be read", d)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"selfheal/harness/result"
+	"selfheal/internal/pillow"
 	"selfheal/internal/resample"
 )
 
@@ -76,7 +77,7 @@ func (w *scratch) resize(shape [3]int, by result.Transform, buf []byte) ([]byte,
 			newH = int(float64(by.Resize*h) / float64(wide))
 		}
 	}
-	if newH > maxPixels/newW {
+	if newH > pillow.MaxPixels/newW {
 		return nil, shape, fmt.Errorf("has %d×%d pixels when resized, more than this program reads", newW, newH)
 	}
 	crop := [2]int{newH, newW}

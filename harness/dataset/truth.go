@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/npy"
 	"selfheal/internal/numbers"
+	"selfheal/internal/pillow"
 	"selfheal/models/heads"
 )
 
@@ -17,43 +19,106 @@ import (
 // each has a row of numbers, its truth, that answers are compared with.
 type truths struct {
 	labels
-	width  int
-	values []float32 // row by row
+	rows [][]float32 // by id; those of images that are not chosen may be nil
+	// fill fills the rows of the chosen images; nil for formats that are read as a whole.
+	fill func(ids []int) error
 }
 
 func (t *truths) classes() (int, []string) { return len(heads.Names), heads.Names }
 
 // of returns an image's truth.
-func (t *truths) of(id int) []float32 { return t.values[id*t.width : (id+1)*t.width : (id+1)*t.width] }
+func (t *truths) of(id int) []float32 { return t.rows[id] }
 
-// readTruths reads a truth for each of n images: from a NumPy array, of any numbers, or from text, see
-// [numbers.Parse]. In a CSV file that lists the images, too, the first field of a line is the image's file.
-func readTruths(fsys fs.FS, spec Spec, n int) (_ *truths, err error) {
-	t := &truths{labels: make(labels, n)} // heads.Right
+// newTruths returns truths without numbers yet.
+func newTruths(n int) *truths { return &truths{labels: make(labels, n), rows: make([][]float32, n)} } // heads.Right
+
+// readTruths reads a truth for each image of a source: from a NumPy array, of any numbers, from text, see
+// [numbers.Parse], or from a folder of masks. In a CSV file that lists the images, too, the first field of a line is
+// the image's file.
+func readTruths(fsys fs.FS, spec Spec, src source) (_ *truths, err error) {
+	n := src.count()
+	t, width, values := newTruths(n), 0, []float32(nil)
 	switch ext := strings.ToLower(path.Ext(spec.Truth)); ext {
+	case "":
+		return t, t.masks(fsys, spec, src)
 	case ".npy", ".npz":
 		shape, names := []int(nil), []string{"truth", "targets", "y"}
 		if spec.Keys != nil && spec.Truth == spec.Path {
 			names = []string{spec.Keys.Y}
 		}
-		shape, t.values, err = readArray(fsys, spec.Truth, npy.ReadNumbers, names)
+		shape, values, err = readArray(fsys, spec.Truth, npy.ReadNumbers, names)
 		if err == nil && (len(shape) == 0 || shape[0] != n) {
 			err = fmt.Errorf("its shape is %v, for %d images: a row is needed for each", shape, n)
 		}
-		if err == nil && slices.ContainsFunc(t.values, func(v float32) bool { return v-v != 0 }) {
+		if err == nil && slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 }) {
 			err = errors.New("it holds numbers that are not finite")
 		}
-		t.width = len(t.values) / max(n, 1)
+		width = len(values) / max(n, 1)
 	case ".csv", ".jsonl":
 		var text string
 		if text, err = readText(fsys, spec.Truth); err == nil {
-			t.width, t.values, err = numbers.Parse(text, spec.Truth == spec.Path)
+			width, values, err = numbers.Parse(text, spec.Truth == spec.Path)
 		}
-		if err == nil && len(t.values) != n*t.width {
-			err = fmt.Errorf("it has %d rows for %d images: one is needed for each", len(t.values)/t.width, n)
+		if err == nil && len(values) != n*width {
+			err = fmt.Errorf("it has %d rows for %d images: one is needed for each", len(values)/width, n)
 		}
 	default:
-		err = errors.New("truths are a NumPy array (.npy, .npz) or numbers on lines (.csv, .jsonl)")
+		err = errors.New("truths are a NumPy array (.npy, .npz), numbers on lines (.csv, .jsonl) or a folder of masks")
+	}
+	if err == nil && width > 0 {
+		t.rows = slices.Collect(slices.Chunk(values, width))
 	}
 	return t, err
+}
+
+// masks prepares to read masks from a folder: PNG files, named as the images or, for images without files, as many as
+// these, in the order of their names.
+func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
+	entries, err := fs.ReadDir(fsys, spec.Truth)
+	if err != nil {
+		return err
+	}
+	if spec.Transform != nil {
+		return errors.New("masks are not transformed; save images and masks in the size that the model takes")
+	}
+	names := lists.Map(entries, fs.DirEntry.Name)
+	names = lists.Only(names, func(name string) bool { return strings.EqualFold(path.Ext(name), ".png") })
+	if f, ok := src.(interface{ file(id int) string }); ok {
+		for id := range t.rows {
+			base := path.Base(f.file(id))
+			names = append(names[:id:id], strings.TrimSuffix(base, path.Ext(base))+".png")
+		}
+	}
+	if len(names) != len(t.rows) {
+		return fmt.Errorf("it has %d PNG files for %d images: a mask is needed for each", len(names), len(t.rows))
+	}
+	t.fill = func(ids []int) (err error) {
+		levels := map[float32]bool{}
+		for _, id := range ids {
+			if t.rows[id], err = readMask(fsys, path.Join(spec.Truth, names[id])); err != nil {
+				return err
+			}
+			for _, class := range t.rows[id] {
+				levels[class] = true
+			}
+		}
+		if len(levels) == 2 && levels[0] && levels[255] {
+			return errors.New("its masks have the levels 0 and 255 alone; their pixels should be classes: 0 and 1")
+		}
+		return nil
+	}
+	return nil
+}
+
+func readMask(fsys fs.FS, name string) ([]float32, error) {
+	f, err := openFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	classes, err := pillow.Classes(f, f.size)
+	if err != nil {
+		err = fmt.Errorf("%s %w", path.Base(name), err)
+	}
+	return classes, err
 }

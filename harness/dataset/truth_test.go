@@ -2,11 +2,13 @@ package dataset
 
 import (
 	"fmt"
+	stdimage "image"
 	"math"
 	"slices"
 	"testing"
 	"testing/fstest"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
 
@@ -45,6 +47,67 @@ func TestListedTruth(t *testing.T) {
 	if d.Len() != 2 || !slices.Equal(d.Truth(1), []float32{-2}) {
 		t.Error(d.Len(), d.Truth(1))
 	}
+}
+
+// maskFile returns a PNG file of grey levels, 3 wide and 2 high.
+func maskFile(t testing.TB, levels ...uint8) *fstest.MapFile {
+	im := stdimage.NewGray(stdimage.Rect(0, 0, 3, 2))
+	copy(im.Pix, levels)
+	return &fstest.MapFile{Data: pngFile(t, im)}
+}
+
+// Masks follow the names of the images' files, or the order of images without files. The images need no folders of
+// classes.
+func TestMasks(t *testing.T) {
+	files := fstest.MapFS{"x.npy": {Data: floats(2, 1, 2, 3)(make([]float32, 12)...)},
+		"images/b.jpg": {Data: jpegFile(t, picture(20))}, "images/a.png": {Data: pngFile(t, picture(10))},
+		"masks/a.png": maskFile(t, 0, 1, 2, 3, 4, 255), "masks/b.png": maskFile(t, 9),
+		"two/a.png": maskFile(t, 255), "two/b.png": maskFile(t, 0), "one/a.png": maskFile(t, 0), "none/a.txt": {}}
+	for _, spec := range []Spec{{Format: "npz", Path: "x.npy"}, {Format: "image-folder", Path: "images"}} {
+		spec.Truth, spec.Indices = "masks", []int{1, 0}
+		d := must.Get(Open(spec, files, 0))(t)
+		if want := []float32{0, 1, 2, 3, 4, 255}; !slices.Equal(d.Truth(1), want) || d.Truth(0)[0] != 9 {
+			t.Errorf("%s: %v and %v", spec.Format, d.Truth(1), d.Truth(0))
+		}
+	}
+	for truth, want := range map[string]string{"two": "0 and 255 alone", "one": "one/b.png does not exist",
+		"none": "none/a.png does not exist", "away": "away does not exist"} {
+		_, err := Open(Spec{Format: "image-folder", Path: "images", Truth: truth}, files, 0)
+		must.Refuse(t, err, want)
+	}
+	_, err := Open(Spec{Format: "npz", Path: "x.npy", Truth: "one"}, files, 0)
+	must.Refuse(t, err, "it has 1 PNG files for 2 images")
+	shaping := result.Shaping{Transform: &result.Transform{Resize: 2, Crop: 2}}
+	_, err = Open(Spec{Format: "image-folder", Path: "images", Truth: "masks", Shaping: shaping}, files, 0)
+	must.Refuse(t, err, "masks are not transformed")
+}
+
+// A list of pairs has the second images as truths, resized as the first are.
+func TestPairs(t *testing.T) {
+	files := fstest.MapFS{"set/pairs.txt": {Data: []byte("1\t1\nA\t1\t2\nA\t2\tB\t1\n")},
+		"set/pairs.csv": {Data: []byte("first,second,same\nA/A_0001.png,A/A_0002.png,1\n" +
+			"A/A_0002.png,B/B_0001.png,0\n")},
+		"set/A/A_0001.png": {Data: pngFile(t, picture(1))}, "set/A/A_0002.png": {Data: pngFile(t, picture(2))},
+		"set/B/B_0001.png": {Data: pngFile(t, picture(3))}, "set/none.txt": {Data: []byte("A 1 2\nA 1 3\n")}}
+	for _, name := range []string{"set/pairs.txt", "set/pairs.csv"} {
+		for _, by := range []*result.Transform{nil, {Resize: 2, Crop: 2}} {
+			d := must.Get(Open(Spec{Format: "pairs", Path: name, Shaping: result.Shaping{Transform: by}}, files, 0))(t)
+			for i, same := range []float32{1, 0} {
+				second := []string{"set/A/A_0002.png", "set/B/B_0001.png"}[i]
+				pixels, shape := must.Get2(ReadImage(files, second, 3, by))(t)
+				if !slices.Equal(d.Truth(i), append(pixels, same)) || d.Label(i) != 0 || shape != d.Shape() {
+					t.Errorf("%s, %v: pair %d has another truth", name, by, i)
+				}
+			}
+		}
+	}
+	if format := must.Get(Guess(files, "set/pairs.txt"))(t); format != "pairs" {
+		t.Error(format)
+	}
+	_, err := Open(Spec{Format: "pairs", Path: "set/none.txt"}, files, 0)
+	must.Refuse(t, err, "A_0003.png")
+	_, err = Open(Spec{Format: "pairs", Path: "set/pairs.txt", Truth: "x.csv"}, files, 0)
+	must.Refuse(t, err, "remove truth")
 }
 
 // A truth that does not fit the images is an error that names the file.

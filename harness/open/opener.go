@@ -138,12 +138,21 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	if err != nil {
 		return nil, err
 	}
+	var notice string
+	if m.Task.FAR > 0 {
+		if task.Threshold, notice, err = o.threshold(pool, m, images); err != nil {
+			return nil, fmt.Errorf("model %s: far: %w", m.Name, err)
+		}
+	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options:       o.taken(m, images),
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
 		Votes: m.Votes, Seed: o.Config.Seed, Task: task})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
+	}
+	if notice != "" {
+		n.Graph.Notice(notice)
 	}
 	if n.Votes() == 0 {
 		var answers *Original

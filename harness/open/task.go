@@ -1,7 +1,10 @@
 package open
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +12,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/models/heads"
+	"selfheal/models/ort"
 )
 
 // task reads what a model's task takes from files, and returns its description for results, nil for classification.
@@ -36,4 +40,59 @@ func (o *Opener) task(m *config.Model) (t heads.Task, known *result.Task, err er
 		known.SHA256 = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, shape, values)))
 	}
 	return t, known, nil
+}
+
+// threshold returns the threshold by which a verification falsely accepts as large a share of the pairs in its data
+// set's file as its config says, and a notice of it.
+func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string) (_ float64, notice string, err error) {
+	name := o.imagesOf(m, images)
+	if name == "" {
+		return 0, "", errors.New("no suite says which pairs the model is asked about")
+	}
+	bare, spec := *m, Spec(o.Config, name, o.model)
+	bare.Task, spec.Indices, spec.Sample, spec.Limit, spec.SHA256 = config.Task{}, nil, nil, 0, ""
+	n, err := o.NetworkOn(pool, &bare, images)
+	if err != nil {
+		return 0, "", err
+	}
+	defer n.Close()
+	d, err := dataset.Open(spec, o.Config.Files, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	defer d.Close()
+	size := n.Shape().Size()
+	if has := len(d.Truth(0)); has != size+1 {
+		return 0, "", fmt.Errorf("data set %s: a truth has the other image's %d values and 1 or 0, not %d numbers",
+			name, size, has)
+	}
+	var alike []float64 // of the pairs that are not the same
+	for i := range d.Len() {
+		truth := d.Truth(i)
+		if truth[size] != 0 {
+			continue
+		}
+		a, b := make([]float32, n.Classes()), make([]float32, n.Classes())
+		_, x, _, err := d.Image(i)
+		if err = cmp.Or(err, n.Logits(context.Background(), truth[:size], b)); err == nil {
+			err = n.Logits(context.Background(), x, a)
+		}
+		if err != nil {
+			return 0, "", err
+		}
+		alike = append(alike, heads.Alike(m.Task.Metric, a, b))
+	}
+	accepted := int(m.Task.FAR * float64(len(alike)))
+	if accepted == 0 || accepted == len(alike) {
+		return 0, "", fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
+			"pairs, or the threshold", m.Task.FAR, len(alike))
+	}
+	slices.Sort(alike)
+	first := len(alike) - accepted
+	threshold := alike[first]/2 + alike[first-1]/2
+	if m.Task.Metric == heads.Distance {
+		threshold = -threshold
+	}
+	return threshold, fmt.Sprintf("by the threshold %.4g it accepts %d of %d pairs that are not the same", threshold,
+		accepted, len(alike)), nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
+	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 )
@@ -36,6 +38,10 @@ func TestTasksOfTheDocs(t *testing.T) {
 	writeNPZ(t, at("x.npz"), []int{3, 2, 2, 2}, map[string][]float32{"x": x})
 	writeNPZ(t, at("labelled.npz"), []int{3, 2, 2, 2}, map[string][]float32{"x": x})
 	writeNPZ(t, at("texts.npz"), []int{2, 2}, map[string][]float32{"texts": {1, 0, 0, 1}})
+	twins := slices.Concat(dark, bright, []float32{1}, dark, bright, []float32{0}, bright, dark, []float32{1})
+	f := must.Get(os.Create(at("twins.npy")))(t) // the last is wrong
+	must.Do(t, npy.Write(f, []int{3, 9}, slices.Values(slices.Collect(slices.Chunk(twins, 9)))))
+	must.Do(t, f.Close())
 	put(t, at("numbers.csv"), []byte("dark,bright\n0.25,0.75\n0.75,0.25\n0.75,0.25\n")) // the last is wrong
 	put(t, at("labels.csv"), []byte("0,1\n1,0\n1,0\n"))
 	put(t, at("head.jsonl"), []byte("[0.6, 0]\n[0, 0.6]\n[0.6, 0]\n"))
@@ -44,6 +50,7 @@ func TestTasksOfTheDocs(t *testing.T) {
 		"regression":   {"numbers.onnx", "numbers.csv", "66.7 %"},
 		"multilabel":   {"numbers.onnx", "labels.csv", "66.7 %"},
 		"segmentation": {"pixels.onnx", "mask.csv", "66.7 %"},
+		"verification": {"numbers.onnx", "twins.npy", "66.7 %"},
 		"head":         {"numbers.onnx", "head.jsonl", "33.3 %"},
 	}
 	page := read(t, filepath.Join(testinput.Root(t), "docs", "tasks.md"))

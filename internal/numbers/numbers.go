@@ -44,3 +44,47 @@ func Parse(text string, named bool) (width int, values []float32, err error) {
 	}
 	return width, values, err
 }
+
+// Pair is two images, by their paths, and 1 if they show the same, else 0.
+type Pair struct {
+	A, B string
+	Same float32
+}
+
+// Pairs reads a list of pairs. By commas, a line has two paths and 1 or 0; the first may name the columns. Else it is
+// in LFW's form: a line has a name and the numbers of two of its images, or a name and number twice. The k-th image of
+// a name is the path NAME/NAME_000k without an extension. The first line may have the numbers of folds and of pairs.
+func Pairs(text string, commas bool) (all []Pair, err error) {
+	for i, line := range strings.Split(strings.TrimRight(text, "\r\n"), "\n") {
+		var pair Pair
+		if commas {
+			f := strings.Split(strings.TrimSpace(line), ",")
+			if len(f) == 3 && (f[2] == "0" || f[2] == "1") {
+				pair = Pair{A: f[0], B: f[1], Same: float32(f[2][0] - '0')}
+			}
+		} else {
+			switch f := strings.Fields(line); len(f) {
+			case 3:
+				pair = Pair{A: numbered(f[0], f[1]), B: numbered(f[0], f[2]), Same: 1}
+			case 4:
+				pair = Pair{A: numbered(f[0], f[1]), B: numbered(f[2], f[3])}
+			}
+		}
+		switch {
+		case pair.A != "" && pair.B != "":
+			all = append(all, pair)
+		case i > 0:
+			return nil, fmt.Errorf("line %d is no pair: NAME N M or NAME N NAME M, or as .csv FILE,FILE,1 or 0", i+1)
+		}
+	}
+	return all, nil
+}
+
+// numbered returns the path of one of LFW's images, or "".
+func numbered(name, n string) string {
+	k, err := strconv.ParseUint(n, 10, 16)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s_%04d", name, name, k)
+}

@@ -35,3 +35,21 @@ func TestParse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Pairs are read from LFW's form and from CSV; a line that is none is refused by its number.
+func TestPairs(t *testing.T) {
+	want := []Pair{{"A_B/A_B_0001", "A_B/A_B_0012", 1}, {"A_B/A_B_0003", "C/C_0004", 0}}
+	if got := must.Get(Pairs("10\t300\nA_B\t1\t12\r\nA_B\t3\tC\t4\n", false))(t); !slices.Equal(got, want) {
+		t.Error(got)
+	}
+	want = []Pair{{"a.png", "b/c.png", 1}, {"d.png", "a.png", 0}}
+	text := "first,second,same\na.png,b/c.png,1\nd.png,a.png,0\n"
+	if got := must.Get(Pairs(text, true))(t); !slices.Equal(got, want) {
+		t.Error(got)
+	}
+	for text, commas := range map[string]bool{"A 1 2\nA 1\n": false, "A 1 2\nA x 2": false, "a,b,1\na,b,2": true,
+		"a,b,1\na,b": true, "a,b,1\n,b,1": true} {
+		_, err := Pairs(text, commas)
+		must.Refuse(t, err, "line 2 is no pair")
+	}
+}

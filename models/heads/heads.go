@@ -34,6 +34,8 @@ const (
 	ZeroShot   = "zero-shot"
 	// Segmentation is a class for each pixel.
 	Segmentation = "segmentation"
+	// Verification says whether two images show the same.
+	Verification = "verification"
 	Own          = "head"
 )
 
@@ -44,12 +46,21 @@ type Settings struct {
 	// a Period above 0, such as angles, count modulo it.
 	Tolerance []float64 `json:"tolerance,omitempty"`
 	Period    []float64 `json:"period,omitempty"`
-	Threshold float64   `json:"threshold,omitempty"`   // above which a label of [MultiLabel] holds
+	Threshold float64   `json:"threshold,omitempty"`   // see [MultiLabel] and [Verification]
+	Metric    string    `json:"metric,omitempty"`      // of [Verification]: [Cosine] or [Distance]
+	FAR       float64   `json:"far,omitempty"`         // share of false accepts, from which the threshold follows
 	Labels    []int     `json:"labels,omitempty"`      // the labels that must be right; nil: all
 	Scale     float64   `json:"logit_scale,omitempty"` // what cosines of [ZeroShot] are multiplied by
 	Bar       float64   `json:"bar,omitempty"`         // share of a segmentation's pixels that must have their class
 	Ignored   float64   `json:"ignore,omitempty"`      // class of its pixels that do not count
 }
+
+// The metrics of [Verification]: a pair is accepted as the same above the threshold of the embeddings' cosine, or below
+// that of their distance.
+const (
+	Cosine   = "cosine"
+	Distance = "l2"
+)
 
 // Classifies reports whether the task is classification, which has no head.
 func (s Settings) Classifies() bool { return s.Kind == "" }
@@ -67,6 +78,8 @@ type Head struct {
 	Graph         *onnx.Graph
 	Answer, Truth int  // how many numbers of each; Truth is 0 for heads that need none
 	Steps         bool // the scores move in steps, and their gradient is another loss's
+	// Twin says that the truth begins with the network's answer for another image, which stands in its place.
+	Twin bool
 }
 
 // Kind is a row of the table of tasks.
@@ -77,6 +90,7 @@ type Kind struct {
 	scores func(b *builder, t Task) []string // appends the scores
 	check  func(t Task, answer onnx.Shape) error
 	steps  bool // see [Head]
+	twin   bool // see [Head]
 }
 
 // Kinds is the table of tasks that have a head.
@@ -140,8 +154,7 @@ var Kinds = []Kind{
 					of.Floats = append(of.Floats, float32(t.Scale*float64(text[i])/length(text)))
 				}
 			}
-			norm := b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", b.answer, b.answer), []int64{1}), b.Float(1e-12)))
-			return []string{b.Op("MatMul", b.Op("Div", b.answer, norm), b.Const(of))}
+			return []string{b.Op("MatMul", b.Op("Div", b.answer, b.length(b.answer)), b.Const(of))}
 		}},
 	{Name: Segmentation, Doc: "a class for each pixel; the answer is right if a share `bar` of the pixels is. A " +
 		"truth has each pixel's class",
@@ -154,6 +167,46 @@ var Kinds = []Kind{
 			return nil
 		},
 		scores: segments, steps: true},
+	{Name: Verification, Doc: "whether two images show the same; the answer is an embedding, and a pair is accepted " +
+		"above `threshold` of the cosine or below that of the l2 distance. A truth has the other image's pixels and " +
+		"1 or 0",
+		truths: func(answer onnx.Shape) int { return asMany(answer) + 1 },
+		check:  func(Task, onnx.Shape) error { return nil },
+		scores: func(b *builder, t Task) []string {
+			side := b.Op("Sub", b.Op("Mul", b.part(b.truth, b.values, b.values+1), b.Float(2)), b.Float(1))
+			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
+		}, twin: true},
+}
+
+// apart returns by how much the answer and another are on the side of different images.
+func (b *builder) apart(other string, t Task) string {
+	threshold := b.Float(float32(t.Threshold))
+	if t.Metric == Distance {
+		return b.Op("Sub", b.length(b.Op("Sub", b.answer, other)), threshold)
+	}
+	both := b.Sum(b.Op("Mul", b.answer, other), []int64{1})
+	return b.Op("Sub", threshold, b.Op("Div", both, b.Op("Mul", b.length(b.answer), b.length(other))))
+}
+
+// Alike returns how alike two answers are: their cosine, or their distance below 0.
+func Alike(metric string, a, b []float32) float64 {
+	if metric == Distance {
+		sum := 0.0
+		for i, v := range a {
+			sum += float64(v-b[i]) * float64(v-b[i])
+		}
+		return -math.Sqrt(sum)
+	}
+	both := 0.0
+	for i, v := range a {
+		both += float64(v) * float64(b[i])
+	}
+	return both / (length(a) * length(b))
+}
+
+// length returns the length of each row, with a slope at 0.
+func (b *builder) length(x string) string {
+	return b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", x, x), []int64{1}), b.Float(1e-12)))
 }
 
 // mostPixels bounds segmentations: with more, rounding would reach from one share to the next.
@@ -217,7 +270,7 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	if err := k.check(t, shape); err != nil {
 		return nil, err
 	}
-	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps}
+	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps, Twin: k.twin}
 	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})
 	b.answer = x

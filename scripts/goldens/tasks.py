@@ -57,6 +57,14 @@ def segmentation(bar, ignore):
     return margin
 
 
+def verification(metric, threshold):
+    def margin(y, t):
+        cosine = torch.nn.functional.cosine_similarity(y[None], t[None, :-1])[0]
+        above = threshold - torch.dist(y, t[:-1]) if metric == "l2" else cosine - threshold
+        return above * (2 * t[-1] - 1)
+    return margin
+
+
 def main():
     generator, cases = torch.Generator().manual_seed(11), []
     normal = lambda *shape: torch.randn(*shape, generator=generator)
@@ -64,6 +72,7 @@ def main():
     masks = lambda: torch.randint(0, 5, (2, 3), generator=generator).float()
     two = lambda: torch.randint(0, 2, (2, 3), generator=generator).float()
     numbers, labels = lambda: 2 * normal(4), lambda: torch.randint(-1, 2, (4,), generator=generator).float()
+    twin = lambda: torch.cat([normal(4), torch.randint(0, 2, (1,), generator=generator)])
     for task, margin, truth in [
         ({"Kind": "regression", "Tolerance": [0.5]}, regression([0.5]), numbers),
         ({"Kind": "regression", "Tolerance": [0.5, 1, 0.3, 4], "Period": [0, 3, 0.7, 0]},
@@ -73,6 +82,8 @@ def main():
         ({"Kind": "zero-shot", "Texts": texts, "logit_scale": 30}, zero_shot(texts, 30), lambda: None),
         ({"Kind": "segmentation", "Bar": 0.5, "ignore": 3}, segmentation(0.5, 3), masks),
         ({"Kind": "segmentation", "Bar": 0.75, "ignore": 255}, segmentation(0.75, 255), two),
+        ({"Kind": "verification", "Metric": "cosine", "Threshold": 0.3}, verification("cosine", 0.3), twin),
+        ({"Kind": "verification", "Metric": "l2", "Threshold": 2}, verification("l2", 2), twin),
     ]:
         answers = []
         shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))

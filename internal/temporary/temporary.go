@@ -1,4 +1,5 @@
-package dataset
+// Package temporary makes files that are gone once they are closed.
+package temporary
 
 import (
 	"bufio"
@@ -13,13 +14,13 @@ import (
 	"selfheal/internal/fault"
 )
 
-// temporary is a file that no folder lists. Its space is free again once it is closed or the program ends.
-type temporary struct {
+// File is a file that no folder lists. Its space is free again once it is closed or the program ends.
+type File struct {
 	*os.File
 	left string // its path, if the system does not remove open files; else ""
 }
 
-func (t *temporary) Close() error {
+func (t *File) Close() error {
 	err := t.File.Close()
 	if t.left != "" {
 		os.Remove(t.left)
@@ -27,9 +28,9 @@ func (t *temporary) Close() error {
 	return err
 }
 
-// temporaryFolders lists folders for temporary files, best first: the user's choice, the user's cache and /var/tmp,
+// Folders lists folders for temporary files, best first: the user's choice, the user's cache and /var/tmp,
 // which are on a disk, and last /tmp, which may be in memory.
-func temporaryFolders() (folders []string) {
+func Folders() (folders []string) {
 	if dir := os.Getenv("TMPDIR"); dir != "" {
 		folders = append(folders, dir)
 	}
@@ -47,24 +48,14 @@ func temporaryFolders() (folders []string) {
 	return folders
 }
 
-// temporary makes a temporary file with the output of fill. It stays open until the closers are closed.
-func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
-	t, err := writeTemporary(temporaryFolders(), fill)
-	if err != nil {
-		return nil, err
-	}
-	c.add(t)
-	return t, nil
-}
-
-// writeTemporary makes a file with the output of fill in the first folder that works; it passes over folders that are
+// Write makes a file with the output of fill in the first folder that works; it passes over folders that are
 // read-only or full. fill begins anew in each.
-func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, error) {
+func Write(folders []string, fill func(io.Writer) error) (*File, error) {
 	var reasons []string
 	for _, dir := range folders {
 		f, err := os.CreateTemp(dir, "selfheal-images-*")
 		if err == nil {
-			t := &temporary{File: f}
+			t := &File{File: f}
 			if os.Remove(f.Name()) != nil {
 				t.left = f.Name()
 			}
