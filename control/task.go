@@ -66,9 +66,6 @@ func (t *Task) Truth() int {
 	return t.head.Truth
 }
 
-// Steps reports whether the scores move in steps, so that the gradient can't be theirs.
-func (t *Task) Steps() bool { return t != nil && t.head.Steps }
-
 // errTruth is the error about a question without a truth.
 var errTruth = errors.New("the network's task compares its answers with a truth, which is not given here")
 
@@ -103,6 +100,7 @@ func give(n *Network, task heads.Task) error {
 	if h.Twin {
 		n.Task.twins = twins{size: int(g.Inputs[0].Shape.Items()), truths: map[*float32][]float32{}}
 	}
+	n.Stepped = h.Steps
 	n.classes = int(h.Graph.Outputs[0].Shape.Items())
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	answer := b.Reshape(out.Name, onnx.Shape{onnx.Batch, int64(h.Answer)})

@@ -400,8 +400,10 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 		t.Errorf("verdicts %s, not %s", got.Verdicts, want.Cells[1].Verdicts)
 	}
 	proof := got.Steps[1]
-	if proof.Attack != "bounds" || proof.Attacked != 3 || proof.Proven != 3 || len(got.Steps) != 5 ||
-		got.Steps[2].Attacked != 0 || got.Steps[4].Attacked != 0 || got.Steps[4].Robust != 0.5 {
+	// how many of the three are proven depends on whether that takes less time than attacks
+	if proof.Attack != "bounds" || proof.Attacked < 1 || proof.Proven != proof.Attacked || len(got.Steps) != 5 ||
+		got.Steps[2].Attacked != 3-proof.Proven || got.Steps[4].Attacked != 3-proof.Proven ||
+		got.Steps[4].Robust != 0.5 {
 		t.Errorf("%+v", got.Steps)
 	}
 	for _, r := range records {

@@ -331,6 +331,76 @@ suites:
 	}
 }
 
+// An ensemble of affine classifiers by their logits is the affine classifier of their means, under a control too, and
+// comes to the same end where it is killed.
+func TestEnsemble(t *testing.T) {
+	testinput.NumbersAlone(t)
+	folder, epsilon := filepath.ToSlash(t.TempDir()), 0.05
+	var mean affine
+	for i, name := range []string{"a", "b", "c"} {
+		a := newAffine(20, func(*rand.Rand, float64) float32 { return 0 })
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		for k := range a.w {
+			for j := range a.w[k] {
+				a.w[k][j] = float32(rng.NormFloat64())
+				mean.w[k][j] += a.w[k][j] / 3
+			}
+			a.b[k] = float32(rng.NormFloat64() / 4)
+			mean.b[k] += a.b[k] / 3
+		}
+		a.write(t, folder)
+		must.Do(t, os.Rename(folder+"/net.onnx", folder+"/"+name+".onnx"))
+		mean.images = a.images
+	}
+	head := "{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }"
+	labels := fmt.Appendf(nil, "\x93NUMPY\x01\x00%c\x00%-117s\n", 118, head)
+	for _, x := range mean.images {
+		labels = append(labels, byte(lists.Count([]float64{mean.answer(x, 1) - mean.answer(x, 0)}, positive)))
+	}
+	must.Do(t, os.WriteFile(folder+"/y.npy", labels, 0o600))
+	text := strings.ReplaceAll(`version: 1
+datasets:
+  fit: {format: npz, path: FOLDER, keys: {x: x, y: y}, indices: [0, 1, 2, 3, 4, 5, 6, 7]}
+  d: {format: npz, path: FOLDER, keys: {x: x, y: y}, indices: [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]}
+models:
+  a: {path: FOLDER/a.onnx}
+  b: {path: FOLDER/b.onnx}
+  c: {path: FOLDER/c.onnx}
+  logits: {task: {kind: ensemble, of: [a, b, c], by: logits}}
+  vote: {task: {kind: ensemble, of: [a, b, c], by: vote}}
+controls:
+  pca: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: linear, fit: fit, rank: 6}}]}
+attacks:
+  aa: {kind: autoattack, version: quick, norm: linf, epsilon: 0.05}
+suites:
+  s: {dataset: d, models: [logits, vote], controls: [pca], attacks: [aa], mode: whitebox-through}
+`, "FOLDER", folder)
+	p := testplan.Plan(t, text, 2, 8)
+	all, end := states(t, p)
+	killed(t, p, all, end)
+	counts := map[string]int{}
+	for _, r := range must.All(result.Records(filepath.Join(end, "records.jsonl")))(t) {
+		if counts[r.Model+r.Attack+r.Defense] += r.Verdict; r.Model != "logits" || r.Defense != "none" {
+			continue
+		}
+		x, reach := mean.images[r.Image], 0.0
+		margin := math.Abs(mean.answer(x, 1) - mean.answer(x, 0))
+		for j := range mean.w[0] {
+			reach += epsilon * math.Abs(float64(mean.w[1][j]-mean.w[0][j]))
+		}
+		if r.Attack == "none" {
+			reach = 0
+		}
+		if (r.Verdict == 1) != (margin > reach) && math.Abs(margin-reach) > 1e-4 {
+			t.Errorf("%s, image %d: verdict %d, margin %v, reach %v", r.Attack, r.Image, r.Verdict, margin, reach)
+		}
+	}
+	if n := counts["logitsaanone"]; n < 2 || n > 10 || counts["voteaanone"] >= counts["votenonenone"] ||
+		counts["logitsaapca"] > counts["logitsnonepca"] {
+		t.Error(counts)
+	}
+}
+
 func isTrue(v bool) bool { return v }
 
 // A run with tasks, under a control too, comes to the same end where it is killed, in shards, in other batches, and in

@@ -119,6 +119,9 @@ func (c *Config) Inputs(trained bool) (paths []string) {
 	}
 	for _, m := range c.Models {
 		add(m.Path)
+		for _, one := range m.Members {
+			add(one.Path)
+		}
 		add(m.Task.Texts)
 		add(m.Task.Head)
 	}
@@ -167,6 +170,7 @@ func (c *Config) object() object {
 			d.fail(seeds.pos, "seeds: a list of seeds stands for seed too; give one of the two, or how many seeds "+
 				"there are")
 		}
+		c.join(d, n)
 		for i, g := range c.Groups {
 			if c.Suite(g.Name) != nil {
 				d.fail(n.get("groups").entries[i].pos, "groups.%s: a suite has that name already; choose another",

@@ -70,6 +70,16 @@ var errorCases = []struct{ old, new, want string }{
 	{"    norm: linf", "    norm: linf\n    colour: red", `21:5 unknown key "colour" attacks.aa-linf known keys`},
 	{"    norm: linf", "    norm: linf\n    norm: l2", `21:5 duplicate key "norm" first given on line 20`},
 	{"    path: net.onnx", "    file: net.onnx", `9:5 unknown key "file" models.net known keys`},
+	{"    path: net.onnx\n", "    task: {kind: ensemble, of: [net, other]}\n  other: {path: o.onnx}\n" +
+		"  third:\n    path: x\n",
+		"8:3 models.net: its member net classifier itself"},
+	{"    path: net.onnx\n", "    path: a.onnx\n  all: {task: {kind: ensemble, of: [net, nut]}}\n  o:\n    path: x\n",
+		`10:42 models.all.task.of[1] names "nut" mean "net"?`},
+	{"    path: net.onnx\n", "    path: a.onnx\n  all: {path: b.onnx, task: {kind: ensemble, of: [net, o]}}\n" +
+		"  o:\n    path: x\n",
+		"10:9 models.all.path ensemble task alone members rest"},
+	{"    path: net.onnx", "    task: {kind: verification}", `9:11 models.net.task threshold far`},
+	{"    path: net.onnx\n", "", `9:5 models.net lacks key "path"`},
 	{"    path: net.onnx", "    path: {a: 1}", "9:11 models.net.path path mapping"},
 	{"    path: net.onnx", `    path: ""`, `9:11 models.net.path path text ""`},
 	{"    path: net.onnx", "    path: net.onnx\n    sha256: abc",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"selfheal/internal/setting"
+	"selfheal/models/heads"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -22,6 +23,7 @@ type Model struct {
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
 	Votes      int      // passes that decide an answer, for a network that draws random numbers; 0 for others
 	Task       Task
+	Members    []Model // of an ensemble, whose Path is the first one's
 }
 
 var outputs = []string{"logits", "probabilities", "label"}
@@ -47,7 +49,8 @@ func modelObject(name string, m *Model) object {
 			"exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
-		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C], or [N, d]"),
+		optional("path", file(&m.Path), "", "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C], or "+
+			"[N, d]; every model but an ensemble has one"),
 		optional("sha256", digest(&m.SHA256), "", "hash of the file"),
 		optional("preprocess", m.preprocess(), "",
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
@@ -61,10 +64,40 @@ func modelObject(name string, m *Model) object {
 		optional("task", m.task(), "", "the model's task; default: classification"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}, check: func(d *decoder, n *node, where string) {
+		if m.Task.Kind == heads.Ensemble {
+			for _, e := range n.entries {
+				if e.key != "task" {
+					d.fail(e.pos, "%s.%s: an ensemble has a task alone; its members have the rest", where, e.key)
+				}
+			}
+			return
+		}
+		if n.get("path") == nil {
+			d.fail(n.pos, `%s lacks the key "path"`, where)
+		}
 		if !m.Task.Classifies() && m.Output != outputs[0] {
 			d.fail(n.pos, "%s: output: %s is for classification; a task takes the outputs as they are", where, m.Output)
 		}
 	}}
+}
+
+// join gives ensembles their members.
+func (c *Config) join(d *decoder, n *node) {
+	for i := range c.Models {
+		m := &c.Models[i]
+		for _, name := range m.Task.Of {
+			one := c.Model(name)
+			switch {
+			case one == nil: // reported as a wrong reference
+			case one.Task.Kind != "":
+				d.fail(n.get("models").entries[i].pos, "models.%s: its member %s should be a classifier by itself",
+					m.Name, name)
+			default:
+				m.Members = append(m.Members, *one)
+				m.Path = m.Members[0].Path // tells images and classes
+			}
+		}
+	}
 }
 
 // eachOf reads one number, or a list of them.

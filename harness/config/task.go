@@ -13,16 +13,20 @@ type Task struct {
 	Head  string // file of the user's own head
 }
 
-const classification = "classification"
+const (
+	classification = "classification"
+	ensemble       = heads.Ensemble
+)
 
 // Tasks lists the kinds of tasks.
 func Tasks() []string {
-	return append([]string{classification}, lists.Map(heads.Kinds, func(k heads.Kind) string { return k.Name })...)
+	heads := lists.Map(heads.Kinds, func(k heads.Kind) string { return k.Name })
+	return append([]string{classification, ensemble}, heads...)
 }
 
 func (m *Model) task() value {
 	t := &m.Task
-	doc := "which task; classification: the class"
+	doc := "which task; classification: the class; ensemble: the class, of several models together"
 	for _, k := range heads.Kinds {
 		doc += "; " + k.Name + ": " + k.Doc
 	}
@@ -49,6 +53,9 @@ func (m *Model) task() value {
 			"what cosines are multiplied by to make logits").in(heads.ZeroShot),
 		optional("bar", decimal(&t.Bar, setting.Fraction), "0.5",
 			"share of the pixels that must have their class").in(heads.Segmentation),
+		required("of", names(&t.Of, "a model", "models", 2), "the members, which have the same classes").in(ensemble),
+		optional("by", choice(&t.By, heads.Joined), heads.Mean, "how they answer together: by the mean of their "+
+			"probabilities or of their logits, or by votes").in(ensemble),
 		optional("ignore", decimal(&t.Ignored, setting.Any), "255", "class of pixels that do not count").
 			in(heads.Segmentation),
 	}, check: func(d *decoder, n *node, where string) {

@@ -96,11 +96,11 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		file, err := open.ReadModel(f.Config.Files, m.Path)
+		known, err := f.Describe(m)
 		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", name, err)
+			return nil, err
 		}
-		id.Networks[name] = open.Identified(m, file.SHA256).Network()
+		id.Networks[name] = known.Network()
 	}
 	before, err := f.before(layer, names)
 	if err != nil {

@@ -127,6 +127,9 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	if path.Ext(m.Path) == FunctionExt {
 		return o.openFunction(pool, m, images)
 	}
+	if len(m.Members) > 0 {
+		return o.openEnsemble(pool, m, images)
+	}
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -304,12 +307,8 @@ func (o *Opener) Identify(held *result.File) error {
 			o.Record.Models[m.Name] = Identified(m, f.ID)
 			continue
 		}
-		file, err := ReadModel(o.Config.Files, m.Path)
+		known, err := o.Describe(m)
 		if err != nil {
-			return fmt.Errorf("model %s: %w", m.Name, err)
-		}
-		known := Identified(m, file.SHA256)
-		if _, known.Task, err = o.task(m); err != nil {
 			return err
 		}
 		o.Record.Models[m.Name] = known

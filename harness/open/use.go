@@ -185,7 +185,7 @@ func (u *Model) Export() (*Exported, error) {
 
 func (u *Model) exported() (*onnx.Graph, error) {
 	m := u.Config.Model(u.Net.Name)
-	if !u.Net.Graph.IsCopy() || !u.Loop.ByFile() || m.Output == "probabilities" {
+	if len(m.Members) > 0 || !u.Net.Graph.IsCopy() || !u.Loop.ByFile() || m.Output == "probabilities" {
 		return u.Loop.Graph()
 	}
 	file, err := ReadModel(u.Config.Files, m.Path)

@@ -270,7 +270,7 @@ func (w *crafting) slope() error {
 	key := folder.Key{Of: "slope", Made: w.job.Row(w.on.Of.Defense()).Made()}
 	ratios, err := sampled(w, key, func(i int) bool { return w.clean[i].Right },
 		func(ctx context.Context, im attacks.Image) (float64, error) {
-			if n := w.on.Of.Net; n.Graph.IsCopy() || n.Graph.Levels || n.Task.Steps() {
+			if n := w.on.Of.Net; n.Graph.IsCopy() || n.Graph.Levels || n.Stepped {
 				return 1, nil
 			}
 			return signs.Slope(ctx, w.on, im, slopeRadius)

@@ -34,6 +34,8 @@ const (
 	ZeroShot   = "zero-shot"
 	// Segmentation is a class for each pixel.
 	Segmentation = "segmentation"
+	// Ensemble is the classification by several networks together.
+	Ensemble = "ensemble"
 	// Verification says whether two images show the same.
 	Verification = "verification"
 	Own          = "head"
@@ -53,7 +55,19 @@ type Settings struct {
 	Scale     float64   `json:"logit_scale,omitempty"` // what cosines of [ZeroShot] are multiplied by
 	Bar       float64   `json:"bar,omitempty"`         // share of a segmentation's pixels that must have their class
 	Ignored   float64   `json:"ignore,omitempty"`      // class of its pixels that do not count
+	Of        []string  `json:"of,omitempty"`          // names of an ensemble's members
+	By        string    `json:"by,omitempty"`          // how they answer together, one of [Joined]
 }
+
+// Joined lists how an ensemble's members answer together: by the mean of their probabilities, by votes, of which the
+// mean decides ties, or by the mean of their logits.
+var Joined = []string{Mean, Vote, Logits}
+
+const (
+	Mean   = "mean"
+	Vote   = "vote"
+	Logits = "logits"
+)
 
 // The metrics of [Verification]: a pair is accepted as the same above the threshold of the embeddings' cosine, or below
 // that of their distance.
@@ -62,8 +76,8 @@ const (
 	Distance = "l2"
 )
 
-// Classifies reports whether the task is classification, which has no head.
-func (s Settings) Classifies() bool { return s.Kind == "" }
+// Classifies reports whether the task is classification, by one network or several, which has no head.
+func (s Settings) Classifies() bool { return s.Kind == "" || s.Kind == Ensemble }
 
 // Task says what is asked of a network.
 type Task struct {
@@ -247,12 +261,12 @@ func segments(b *builder, t Task) []string {
 	loss := b.Op("Neg", among(b.OpWith("LogSoftmax", onnx.Attrs{"axis": 1}, z)))
 	weights := b.Op("Mul", b.Op("Add", counts, right), b.Float(0.125)) // a quarter, half of that where it is wrong
 	soft := b.Op("Div", all(b.Op("Mul", loss, weights)), n)
-	return []string{b.zero(), b.steps(lacks, soft)}
+	return []string{b.zero(), Steps(&b.Builder, lacks, soft)}
 }
 
-// steps returns the values of one tensor with the slopes of another: what Floor takes away of their difference is too
+// Steps returns the values of one tensor with the slopes of another: what Floor takes away of their difference is too
 // little to count, and it has no slope.
-func (b *builder) steps(values, slopes string) string {
+func Steps(b *onnx.Builder, values, slopes string) string {
 	const parts = 1 << 20
 	whole := b.Op("Floor", b.Op("Mul", b.Op("Sub", values, slopes), b.Float(parts)))
 	return b.Op("Add", slopes, b.Op("Mul", whole, b.Float(1.0/parts)))
