@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"selfheal/attacks"
@@ -161,6 +162,14 @@ func (t *Task) close() {
 	}
 }
 
+// measuring is the key of a context's measures.
+type measuring struct{}
+
+// Measuring returns a context for a question whose answer is measured: where a file gives it, the parts are written.
+func Measuring(ctx context.Context, parts *[]heads.Part) context.Context {
+	return context.WithValue(ctx, measuring{}, parts)
+}
+
 // Scores writes the scores that the head gives for a file's answer.
 func (t *Task) Scores(ctx context.Context, answer []float64, out []float32) error {
 	truth, err := t.of(ctx)
@@ -175,6 +184,9 @@ func (t *Task) Scores(ctx context.Context, answer []float64, out []float32) erro
 		in = append(in, values...)
 	}
 	shape := append(onnx.Shape{1}, t.head.Graph.Inputs[0].Shape[1:]...)
+	if to, _ := ctx.Value(measuring{}).(*[]heads.Part); to != nil && t.head.Measure != nil {
+		*to = t.head.Measure(answer, slices.Concat(truth...))
+	}
 	y, err := t.alone.Run([]ort.Tensor{{Shape: shape, Data: in}})
 	if err == nil {
 		copy(out, y[0].Data)

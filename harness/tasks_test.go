@@ -297,7 +297,7 @@ attacks:
 suites:
   s: {dataset: d, models: [net, far], attacks: [pgd]}
 `, "FOLDER", folder), 2, 8)
-	_, records, _ := runFor(t, p)
+	f, records, _ := runFor(t, p)
 	fell, wrong, accepted := 0, 0, 0
 	for _, r := range records {
 		reach := 0.0
@@ -324,6 +324,21 @@ suites:
 			wrong += 1 - r.Verdict
 		case r.Model == "net":
 			fell += 1 - r.Verdict
+		}
+	}
+	for _, c := range f.Cells {
+		n := map[string]int{} // wrong of those that are the same, and of those that are not
+		for i, v := range c.Verdicts {
+			n[[]string{"falsely accepted", "falsely rejected"}[i%2]] += int('1' - v)
+		}
+		if len(c.Measures) != 2 {
+			t.Errorf("%s, %s: %v", c.Model, c.Attack, c.Measures)
+		}
+		for _, m := range c.Measures {
+			if got := m.Value * pairs / 2; math.Abs(got-float64(n[m.Name])) > 1e-9 {
+				t.Errorf("%s, %s: %v of %d pairs are %s, by verdicts %d", c.Model, c.Attack, got, pairs/2, m.Name,
+					n[m.Name])
+			}
 		}
 	}
 	if accepted != 0.3*pairs/2 || wrong == fell || fell > pairs-3 || wrong < 3 {

@@ -13,7 +13,9 @@ import (
 	"selfheal/control"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
+	"selfheal/harness/result"
 	"selfheal/internal/number"
+	"selfheal/models/heads"
 )
 
 // Verdict is the judge's decision about one image.
@@ -38,6 +40,23 @@ type Verdict struct {
 	// Broken says that a number is not finite: of the answer to a clean image, or of a closed loop. An attack that
 	// leads to such an answer has broken the image.
 	Broken bool `json:"broken,omitempty"`
+	// Parts are the image's of the task's measures, see [Measures]; absent for classification.
+	Parts []heads.Part `json:"parts,omitempty"`
+}
+
+// Measures returns what a kind of task measures over the images that have been judged.
+func Measures(kind string, all []Verdict) (measures []result.Measure) {
+	var parts [][]heads.Part
+	for _, v := range all {
+		if len(v.Parts) > 0 {
+			parts = append(parts, v.Parts)
+		}
+	}
+	names, values := heads.Over(kind, parts)
+	for i, name := range names {
+		measures = append(measures, result.Measure{Name: name, Value: values[i]})
+	}
+	return measures
 }
 
 // Solved is the outcome of a closed loop for an image.
@@ -77,6 +96,10 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		return Verdict{Norm: norm}, err
 	}
 	ctx = attacks.About(ctx, im)
+	var parts []heads.Part
+	if c.Net.Task != nil {
+		ctx = control.Measuring(ctx, &parts)
+	}
 	pixels := 0
 	if within.Norm == attacks.L0 {
 		pixels = attacks.Pixels(im.Pixels, x, c.Shape)
@@ -106,7 +129,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		logits = o.Logits
 	}
 	v, finite := Decide(logits, im.Label)
-	v.Pixels = pixels
+	v.Pixels, v.Parts = pixels, parts
 	decides, label := logits, im.Label
 	if class, ok := within.Aim.Class(im, c.Classes); ok && norm > 0 {
 		pair := attacks.Versus(logits, class)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%v: confidence %v, want %v", c.logits, got.Confidence, 1/all)
 		}
 		got.Confidence = 0
-		if got != c.want || finite != c.finite {
+		if !reflect.DeepEqual(got, c.want) || finite != c.finite {
 			t.Errorf("%v, label %d: %+v, finite %v, want %+v", c.logits, c.label, got, finite, c.want)
 		}
 	}
@@ -145,11 +146,11 @@ func TestJudge(t *testing.T) {
 				v.Loop = nil
 				answers = append(answers, v)
 			}
-			if answers[0] != answers[1] || answers[0] != answers[2] {
+			if !reflect.DeepEqual(answers[0], answers[1]) || !reflect.DeepEqual(answers[0], answers[2]) {
 				t.Errorf("%s: the answer depends on what is asked beside it: %+v", defense, answers)
 			}
 			v, err := Judge(t.Context(), u.Classifier, im, x, plan.Ball{Epsilon: distance * 0.999}, AnswerOnly)
-			if out := (plan.Outside{}); !errors.As(err, &out) || v != (Verdict{Norm: distance}) ||
+			if out := (plan.Outside{}); !errors.As(err, &out) || !reflect.DeepEqual(v, Verdict{Norm: distance}) ||
 				out.Norm != distance {
 				t.Errorf("beyond epsilon: %+v, %v", v, err)
 			}

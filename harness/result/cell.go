@@ -69,8 +69,17 @@ type Cell struct {
 	// Seeds are the accuracies under each seed of a run with several, this cell's own first. Clean cells have none:
 	// nothing in them is random.
 	Seeds []SeedScore `json:"seeds,omitempty"`
+	// Measures are the task's, over the cell's images: those at which an attack stopped, and the clean ones of
+	// standing images. Absent for classification.
+	Measures []Measure `json:"measures,omitempty"`
 	// Error says why there are no verdicts. The cell's numbers then mean nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// Measure is a number of a task beside how many answers are right, such as the mean IoU of a segmentation.
+type Measure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
 }
 
 // Planted counts images in each of which a perturbation was planted that the cell's attack should find (Zimmermann et

@@ -232,7 +232,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		return nil
 	}
 	v, cell := got.verdicts, s.cell()
-	cell.Seconds = got.seconds
+	cell.Seconds, cell.Measures = got.seconds, judge.Measures(s.Model.Task.Kind, v)
 	cell.Warn(warnings(s, v)...)
 	cell.Warn(probed...)
 	if s.ofClean() && s.who.Control == nil {

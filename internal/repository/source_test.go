@@ -44,7 +44,7 @@ func TestImportRules(t *testing.T) {
 		"harness/planted": "config open plan result", "harness/signs": "cell config judge open result",
 		"harness/open":    "cell harness config dataset folder plan progress result stats",
 		"harness/certify": "cell folder judge open plan progress result stats",
-		"harness/judge":   "cell config open plan stats",
+		"harness/judge":   "cell config open plan result stats",
 		"harness/picture": "dataset folder result",
 		"harness/run": "cell harness certify config dataset folder judge open picture plan planted progress result " +
 			"signs stats",

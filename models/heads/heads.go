@@ -93,7 +93,8 @@ type Head struct {
 	Answer, Truth int  // how many numbers of each; Truth is 0 for heads that need none
 	Steps         bool // the scores move in steps, and their gradient is another loss's
 	// Twin says that the truth begins with the network's answer for another image, which stands in its place.
-	Twin bool
+	Twin    bool
+	Measure Measure // nil for tasks without measures
 }
 
 // Kind is a row of the table of tasks.
@@ -105,11 +106,14 @@ type Kind struct {
 	check  func(t Task, answer onnx.Shape) error
 	steps  bool // see [Head]
 	twin   bool // see [Head]
+	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
+	measures func(t Task, answer onnx.Shape) Measure
 }
 
 // Kinds is the table of tasks that have a head.
 var Kinds = []Kind{
 	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth", truths: asMany,
+		measures: errorsOf,
 		check: func(t Task, answer onnx.Shape) error {
 			for key, values := range map[string][]float64{"tolerance": t.Tolerance, "period": t.Period} {
 				if len(values) > 1 && len(values) != asMany(answer) {
@@ -131,7 +135,7 @@ var Kinds = []Kind{
 		}},
 	{Name: MultiLabel, Doc: "labels, each of which holds above `threshold`; the answer is right if all of them, or " +
 		"`labels`, are. A truth is 1, 0 or, for labels that nobody knows, −1",
-		truths: asMany,
+		truths: asMany, measures: labelsOf,
 		check: func(t Task, answer onnx.Shape) error {
 			if n := asMany(answer); len(t.Labels) > 0 && slices.Max(t.Labels) >= n {
 				return fmt.Errorf("labels has %d, and the network gives labels 0 to %d", slices.Max(t.Labels), n-1)
@@ -180,7 +184,7 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments, steps: true},
+		scores: segments, steps: true, measures: overlaps},
 	{Name: Verification, Doc: "whether two images show the same; the answer is an embedding, and a pair is accepted " +
 		"above `threshold` of the cosine or below that of the l2 distance. A truth has the other image's pixels and " +
 		"1 or 0",
@@ -189,7 +193,7 @@ var Kinds = []Kind{
 		scores: func(b *builder, t Task) []string {
 			side := b.Op("Sub", b.Op("Mul", b.part(b.truth, b.values, b.values+1), b.Float(2)), b.Float(1))
 			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
-		}, twin: true},
+		}, twin: true, measures: acceptsOf},
 }
 
 // apart returns by how much the answer and another are on the side of different images.
@@ -285,6 +289,9 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 		return nil, err
 	}
 	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps, Twin: k.twin}
+	if k.measures != nil {
+		h.Measure = k.measures(t, shape)
+	}
 	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})
 	b.answer = x

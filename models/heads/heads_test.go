@@ -26,9 +26,10 @@ func TestGolden(t *testing.T) {
 	testinput.Runtime(t)
 	var file struct {
 		Cases []struct {
-			Task    Task
-			Shape   []int64
-			Answers []struct {
+			Task     Task
+			Shape    []int64
+			Measures map[string]float64
+			Answers  []struct {
 				Answer, Truth, Gradient []float32
 				Margin                  float64
 			}
@@ -36,8 +37,13 @@ func TestGolden(t *testing.T) {
 	}
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/tasks.json"))(t), &file))
 	for _, c := range file.Cases {
+		var parts [][]Part
 		for i, a := range c.Answers {
 			h := must.Get(c.Task.Head(append(onnx.Shape{onnx.Batch}, c.Shape...)))(t)
+			if h.Measure != nil {
+				y := onnx.Each(a.Answer, func(v float32) float64 { return float64(v) })
+				parts = append(parts, h.Measure(y, a.Truth))
+			}
 			if h.Truth != len(a.Truth) {
 				t.Fatalf("%s: %d truths", c.Task.Kind, h.Truth)
 			}
@@ -50,6 +56,15 @@ func TestGolden(t *testing.T) {
 					t.Errorf("%+v, answer %d: gradient %v, not %v", c.Task, i, got, a.Gradient)
 					break
 				}
+			}
+		}
+		names, values := Over(c.Task.Kind, parts)
+		if len(names) != len(c.Measures) {
+			t.Errorf("%+v: measures %v, not %v", c.Task, names, c.Measures)
+		}
+		for k, name := range names {
+			if want, ok := c.Measures[name]; !ok || math.Abs(values[k]-want) > 1e-6 {
+				t.Errorf("%+v: %s is %v, not %v", c.Task, name, values[k], want)
 			}
 		}
 	}

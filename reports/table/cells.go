@@ -35,6 +35,9 @@ const (
 // components is a table with a row for each component of a cell's attack.
 const components = "components"
 
+// measures is a table with a row for each measure of a cell's task.
+const measures = "measures"
+
 // cellTables lists the tables in a page's order.
 var cellTables = []byCell{
 	{result.SpreadTable, "Spread over the seeds: accuracy in %", "Spread over the seeds: accuracy in %", LaTeX, ""},
@@ -47,6 +50,10 @@ var cellTables = []byCell{
 		Text, "In these images a readout of the network's own features takes the place of its last layer, so that " +
 			"one known point of the ball is misclassified. An attack that misses such points finds too little in the " +
 			"network itself, too."},
+	{measures, "Measures of the task, means over the images", "", Text, "An attack stops where an answer becomes " +
+		"wrong, and images that stand count as clean ones: under attack a share of right answers is an upper bound, " +
+		"an error a lower one. IoU: the intersection of a class's pixels in the answer and in the truth over their " +
+		"union."},
 	{components, "Accuracy after each attack component", "", LaTeX, ""},
 	{result.SolverTable, "Solver: running loss of the control problem, mean over the images", "", Page, ""},
 	{result.MarginTable, "Margins: the right class's logit minus the highest other one, on each cell's images", "",
@@ -75,8 +82,17 @@ func (s Suite) cellTable(b byCell) Table {
 		caption = strings.ReplaceAll(b.seeds, "{seeds}", fmt.Sprint(s.Seeds))
 	}
 	t := s.table(caption, 3, "Model", defenseHead, "Attack")
-	if t.Label = b.name; b.name == components {
+	switch t.Label = b.name; b.name {
+	case components:
 		return s.withComponents(t)
+	case measures:
+		t.head(true, "Measure", "Value")
+		s.Each(func(c *result.Cell, col words.Column) {
+			for _, m := range c.Measures {
+				t.add(c.Model, words.DefenseName(c.Defense), col.Title(), m.Name, words.ThreeDigits(m.Value))
+			}
+		})
+		return t.marked()
 	}
 	columns := lists.Only(result.Columns, func(c result.Column) bool { return c.Table == b.name })
 	var cells []*result.Cell

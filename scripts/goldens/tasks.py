@@ -4,13 +4,15 @@
     python3 scripts/goldens/tasks.py
 
 Each case has a task as a config has it, answers and truths, and for each answer by how much the score of right exceeds that
-of wrong (of zero-shot: the first class's the second's), with its gradient by the answer.
+of wrong (of zero-shot: the first class's the second's), with its gradient by the answer. A case has its task's measures over the
+answers, too.
 """
 
 import json
 import math
 import pathlib
 
+import numpy as np
 import torch
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "models" / "heads" / "testdata" / "tasks.json"
@@ -65,6 +67,37 @@ def verification(metric, threshold):
     return margin
 
 
+def measured(task, shape, answers):
+    """The task's measures over all the answers, by NumPy."""
+    y = np.array([a["answer"] for a in answers])
+    t = np.array([a["truth"] for a in answers], dtype=float)
+    kind, out = task["Kind"], {}
+    if kind == "regression":
+        d = np.abs(y - t)
+        for k, p in enumerate(task.get("Period", [])):
+            if p > 0:
+                d[:, k] = np.minimum(d[:, k] % p, p - d[:, k] % p)
+        out = {f"mean error of {k}": d[:, k].mean() for k in range(4)}
+    if kind == "multilabel":
+        for k in range(4):
+            known = t[:, k] >= 0
+            out[f"right on label {k}"] = ((y[known, k] > task.get("Threshold", 0)) == (t[known, k] == 1)).mean()
+    if kind == "verification":
+        other, same = t[:, :-1], t[:, -1] == 1
+        cosine = (y * other).sum(1) / np.linalg.norm(y, axis=1) / np.linalg.norm(other, axis=1)
+        l2 = task["Metric"] == "l2"
+        accepted = np.linalg.norm(y - other, axis=1) < task["Threshold"] if l2 else cosine > task["Threshold"]
+        out = {"falsely accepted": accepted[~same].mean(), "falsely rejected": (~accepted)[same].mean()}
+    if kind == "segmentation":
+        y = y.reshape(len(y), *shape)
+        top = (y.argmax(1) if shape[0] > 1 else y[:, 0] > 0).reshape(len(y), -1)
+        counts = t != task["ignore"]
+        classes = [(top[counts] == c, t[counts] == c) for c in range(max(shape[0], 2))]
+        ious = {f"IoU of {c}": (a & b).sum() / (a | b).sum() for c, (a, b) in enumerate(classes)}
+        out = {"right pixels": (top == t)[counts].mean(), "mean IoU": np.mean(list(ious.values())), **ious}
+    return {name: float(value) for name, value in out.items()}
+
+
 def main():
     generator, cases = torch.Generator().manual_seed(11), []
     normal = lambda *shape: torch.randn(*shape, generator=generator)
@@ -94,7 +127,8 @@ def main():
             value = margin(y, t if t is None else t.double())
             answers.append({"answer": y.flatten().tolist(), "truth": [] if t is None else t.flatten().tolist(),
                             "margin": value.item(), "gradient": torch.autograd.grad(value, y)[0].flatten().tolist()})
-        cases.append({"task": task, "shape": shape, "answers": answers})
+        cases.append({"task": task, "shape": shape, "answers": answers,
+                      "measures": measured(task, shape, answers)})
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps({"torch": torch.__version__, "cases": cases}) + "\n", encoding="utf-8")
 

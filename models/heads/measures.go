@@ -1,0 +1,148 @@
+package heads
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"selfheal/models/onnx"
+)
+
+// Part is an image's part of a measure over many images, which is the sum of all values over the sum of all weights.
+type Part struct{ Value, Weight float64 }
+
+// Measure returns an image's part of each of the task's measures: the numbers that it has beside how many answers are
+// right. A weight of 0 leaves the image out.
+type Measure func(answer []float64, truth []float32) []Part
+
+// MeanIoU is the measure that follows from those of the classes, the mean of their intersections over unions.
+const MeanIoU = "mean IoU"
+
+// measured names the k-th of a kind's measures.
+func measured(kind string, k int) string {
+	switch kind {
+	case Regression:
+		return fmt.Sprint("mean error of ", k)
+	case MultiLabel:
+		return fmt.Sprint("right on label ", k)
+	case Verification:
+		return []string{"falsely accepted", "falsely rejected"}[k]
+	}
+	if k == 0 {
+		return "right pixels"
+	}
+	return fmt.Sprint("IoU of ", k-1)
+}
+
+// Over returns the measures of a kind over images, by name, without those that no image has a part in.
+func Over(kind string, parts [][]Part) (names []string, values []float64) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	for k := range parts[0] {
+		var total Part
+		for _, image := range parts {
+			total.Value, total.Weight = total.Value+image[k].Value, total.Weight+image[k].Weight
+		}
+		if total.Weight > 0 {
+			names, values = append(names, measured(kind, k)), append(values, total.Value/total.Weight)
+		}
+	}
+	if kind == Segmentation && len(values) > 1 {
+		mean := stat.Mean(values[1:], nil)
+		names, values = slices.Insert(names, 1, MeanIoU), slices.Insert(values, 1, mean)
+	}
+	return names, values
+}
+
+// each measures n values of an answer one by one.
+func each(n int, part func(k int, answer []float64, truth []float32) Part) Measure {
+	return func(answer []float64, truth []float32) []Part {
+		parts := make([]Part, n)
+		for k := range parts {
+			parts[k] = part(k, answer, truth)
+		}
+		return parts
+	}
+}
+
+func errorsOf(t Task, answer onnx.Shape) Measure {
+	n := asMany(answer)
+	period := float32s(t.Period, n)
+	return each(n, func(k int, y []float64, truth []float32) Part {
+		d := y[k] - float64(truth[k])
+		if p := float64(period[k]); p > 0 {
+			d = math.Remainder(d, p)
+		}
+		if d-d != 0 { // no finite answer has a mean with others
+			return Part{}
+		}
+		return Part{math.Abs(d), 1}
+	})
+}
+
+func labelsOf(t Task, answer onnx.Shape) Measure {
+	return each(asMany(answer), func(k int, y []float64, truth []float32) (p Part) {
+		if truth[k] >= 0 {
+			p.Weight = 1
+			p.Value = one((y[k] > t.Threshold) == (truth[k] == 1))
+		}
+		return p
+	})
+}
+
+func acceptsOf(t Task, _ onnx.Shape) Measure {
+	return func(y []float64, truth []float32) []Part {
+		n := len(y)
+		alike := Alike(t.Metric, onnx.Each(y, func(v float64) float32 { return float32(v) }), truth[:n])
+		accepted := alike > t.Threshold
+		if t.Metric == Distance {
+			accepted = -alike < t.Threshold
+		}
+		if truth[n] == 0 {
+			return []Part{{one(accepted), 1}, {}}
+		}
+		return []Part{{}, {one(!accepted), 1}}
+	}
+}
+
+// overlaps are the share of right pixels and, of each class, its pixels' intersection over union.
+func overlaps(t Task, answer onnx.Shape) Measure {
+	planes, pixels := int(answer[1]), int(answer[2:].Items())
+	classes := max(planes, 2)
+	return func(y []float64, truth []float32) []Part {
+		parts := make([]Part, 1+classes)
+		for i, v := range truth {
+			if v == float32(t.Ignored) {
+				continue
+			}
+			top := 0
+			for c := 1; c < planes; c++ {
+				if y[c*pixels+i] > y[top*pixels+i] {
+					top = c
+				}
+			}
+			if planes == 1 && y[i] > 0 {
+				top = 1
+			}
+			class := int(v)
+			parts[0].Value, parts[0].Weight = parts[0].Value+one(top == class), parts[0].Weight+1
+			parts[1+top].Weight++
+			if top == class {
+				parts[1+top].Value++
+			} else if class >= 0 && class < classes {
+				parts[1+class].Weight++
+			}
+		}
+		return parts
+	}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
