@@ -150,14 +150,14 @@ func looksLike(out, in onnx.Shape) string {
 	d := wide(out)
 	switch {
 	case slices.Equal(d, wide(in)):
-		return "it looks like an image, as an auto-encoder gives"
+		return "it looks like an image, as an auto-encoder gives, or perhaps like a segmentation (task, --task)"
 	case len(out) == 4 && len(in) == 4 && slices.Equal(out[2:], in[2:]) && out[1] == 1:
-		return "it looks like a segmentation, a value for each pixel"
+		return "it looks like a segmentation, a value for each pixel, which has a task (--task)"
 	case len(out) == 4 && len(in) == 4 && slices.Equal(out[2:], in[2:]):
-		return fmt.Sprintf("it looks like a segmentation, %d values for each pixel", out[1])
+		return fmt.Sprintf("it looks like a segmentation, %d values for each pixel, which has a task (--task)", out[1])
 	case len(d) == 2 && len(out) == 3:
-		return fmt.Sprintf("it looks like a detection, %d values for each of %d boxes, or like features of tokens",
-			slices.Min(d), slices.Max(d))
+		return fmt.Sprintf("it looks like a detection, %d values for each of %d boxes, which a head of yours may "+
+			"judge (--task head=FILE), or like features of tokens", slices.Min(d), slices.Max(d))
 	case len(out) == 4:
 		return fmt.Sprintf("it looks like a segmentation or like maps of features, %d of %d×%d", out[1], out[2], out[3])
 	}

@@ -83,7 +83,8 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 		return f, f.list(root, 0)
 	}
 	if len(classes) == 0 {
-		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files")
+		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files, unless a " +
+			"task's truth is given (--truth)")
 	}
 	if len(spec.ClassNames) == 0 && spec.Classes > 0 && spec.Classes != len(classes) {
 		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the "+

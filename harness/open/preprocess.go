@@ -407,7 +407,7 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 	}
 	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), Steps: u.Net.Graph.Steps,
 		right: make([]bool, set.Len())}
-	if dataset.Find(u.Config.Datasets[0].Format).ByClass {
+	if dataset.Find(u.Config.Datasets[0].Format).ByClass && u.Net.Task == nil {
 		t.Labels = dataset.Numbered(set.ClassNames())
 	}
 	return t

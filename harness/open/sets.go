@@ -45,7 +45,7 @@ func (o *Sets) Scored(name string) (Images, error) {
 		return Images{}, fmt.Errorf("dataset %s: its images in %s have SHA-256 %s, the config says %s", name, spec.Path,
 			d.SHA256(), spec.SHA256)
 	}
-	if _, told := o.Record.Datasets[name]; !told && dataset.Find(spec.Format).ByClass {
+	if _, told := o.Record.Datasets[name]; !told && dataset.Find(spec.Format).ByClass && d.Truth(0) == nil {
 		o.Progress.Report(progress.ClassesNumbered{Dataset: name, Labels: dataset.Numbered(d.ClassNames())})
 	}
 	limit := spec.Limit

@@ -30,9 +30,9 @@ type attackFlags struct {
 	outputFlags
 	dataFlags
 	preprocessFlags
+	taskFlags
 	attack, norm, epsilon string
 	pixels, target        string
-	task, truth           string
 	params                []string
 	randomFlags
 	save bool
@@ -87,12 +87,7 @@ Both are listed below.`,
 	to.text(&f.target, "target", "", "the class that breaks an image: its number, the "+attacks.NextClass+
 		" after the label, or a file with a class for each image of --data (default: any wrong one)",
 		filesWith("npy", "txt"))
-	to.text(&f.task, "task", "", "the model's task, if not classification: "+strings.Join(config.Tasks()[1:], ", ")+
-		", with its keys as in a config, regression,tolerance=0.1, or a head of your own, head=head.onnx",
-		words(config.Tasks()[1:]...))
-	to.text(&f.truth, "truth", "", "a file with the numbers that answers to each image of --data are compared with",
-		filesWith("npy", "npz", "csv", "jsonl"))
-	to.only(beside("task"), "truth")
+	f.taskFlags.add(to)
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
@@ -353,10 +348,9 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	if f.aimsByFile() {
 		images = append(images, key("targets", filepath.ToSlash(f.target), "--target"))
 	}
-	if network, err = f.asked(network); err != nil {
+	if network, images, err = f.tasked(network, images); err != nil {
 		return nil, err
 	}
-	images = append(images, filled(key("truth", filepath.ToSlash(f.truth), "--truth"))...)
 	data, name := named(f.data, "data"), named(model, "model")
 	suite := config.Keys{key("dataset", data, ""), key("models", []string{name}, ""),
 		key("attacks", []string{f.attack}, "")}
@@ -368,32 +362,6 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 		key("attacks", config.Keys{key(f.attack, attack, "--attack "+f.attack)}, ""),
 		key("suites", config.Keys{key("attack", suite, "")}, ""),
 	}, nil
-}
-
-// asked appends the config's key for the task to a model's.
-func (f *attackFlags) asked(network config.Keys) (config.Keys, error) {
-	if f.task == "" {
-		return network, nil
-	}
-	var task config.Keys
-	for i, part := range regexp.MustCompile(`(?:\[[^\]]*\]|[^,\[])+`).FindAllString(f.task, -1) {
-		name, value, ok := strings.Cut(part, "=")
-		switch list, isList := strings.CutPrefix(value, "["); {
-		case !ok && i == 0:
-			task = append(task, key("kind", config.Word(name), "--task"))
-		case !ok:
-			return nil, fmt.Errorf("--task %s: behind the kind come KEY=VALUE, as in regression,tolerance=0.1", f.task)
-		case isList:
-			var words []config.Word
-			for _, w := range listed(strings.TrimSuffix(list, "]")) {
-				words = append(words, config.Word(w))
-			}
-			task = append(task, key(name, words, "--task"))
-		default:
-			task = append(task, key(name, config.Word(value), "--task"))
-		}
-	}
-	return append(network, key("task", task, "--task")), nil
 }
 
 // aimsByFile reports whether --target names a file.

@@ -79,6 +79,9 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 						}
 					}
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will report it
+					if likely := likelyTask(graph, path); likely != "" {
+						m.notices = append(m.notices, likely)
+					}
 				}
 				if err := d.model(m); err != nil {
 					return err

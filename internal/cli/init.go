@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -21,6 +22,7 @@ import (
 type initFlags struct {
 	labelledFlags
 	preprocessFlags
+	taskFlags
 	fit, out string
 }
 
@@ -44,6 +46,7 @@ With --fit there is a control as well, which heals the network while it runs, on
 	to := flags{c}
 	f.labelledFlags.add(to, "images that the model is asked about, and that the config scores")
 	f.preprocessFlags.add(to)
+	f.taskFlags.add(to)
 	to.text(&f.fit, "fit", "", "clean training images, in the format of --data, to fit a control to", anyFile)
 	to.output(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
 	to.force()
@@ -67,6 +70,7 @@ type configValues struct {
 	Suites           map[string]string // attacks of each suite
 	Label            bool              // the network returns only a label
 	Rows             bool              // the images are rows of features
+	Task             bool              // the model does not classify
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -92,7 +96,9 @@ datasets:
 {{- end}}
 
 models:
-{{- if .Rows}}
+{{- if .Task}}
+  # Images of {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
+{{- else if .Rows}}
   # {{.Classes}} classes; rows of {{index .Shape 2}} features. Epsilon is a fraction of each feature's box.
 {{- else}}
   # {{.Classes}} classes; {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
@@ -156,12 +162,18 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err := needed(c, "data", f.data, ", for example --data test.npz"); err != nil {
 		return err
 	}
+	if f.task != "" && f.fit != "" {
+		return usage("--fit trains by classes, and a model of --task gives none")
+	}
 	if f.form.label && f.fit != "" {
 		return usage("--fit trains through logits, and a model of --label gives none")
 	}
 	network, scored, err := f.keys(model, &f.preprocessFlags)
 	if err != nil {
 		return err
+	}
+	if network, scored, err = f.tasked(network, scored); err != nil {
+		return usage("%w", err)
 	}
 	to, err := g.file(f.out, "config")
 	if err != nil {
@@ -191,7 +203,8 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	about := configValues{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
 		Model: network, Data: slices.Concat(scored, transform), Tried: tried[0],
 		Others: tried[1:], Usual: usualBounds{"8/255", "0.5"},
-		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label}
+		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label,
+		Task: f.task != ""}
 	if f.form.label || about.Steps {
 		about.Suites["full"] = "full-linf, full-l2"
 	}
@@ -232,6 +245,11 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	doubt := ""
 	if 2*about.Right < about.Of {
 		doubt = "; that is little: the model may have another --mean and --std, or the data other labels"
+	}
+	if o, err := f.options(); err == nil && f.task == "" {
+		if g, _, err := simplify.Load(model, o); err == nil && likelyTask(g, model) != "" {
+			doubt += "; " + likelyTask(g, model)
+		}
 	}
 	if about.Labels != "" {
 		fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", f.data, about.Labels)
@@ -324,7 +342,14 @@ func fromFolder(file string, keys config.Keys) error {
 	file, err := filepath.Abs(file)
 	for i, k := range keys {
 		path, is := k.Value.(string)
-		if err != nil || k.Name != "path" || !is || filepath.IsAbs(path) {
+		if inner, nested := k.Value.(config.Keys); nested {
+			err = cmp.Or(err, fromFolder(file, inner))
+		}
+		if word, named := k.Value.(config.Word); named && (k.Name == "head" || k.Name == "texts") {
+			path, is = string(word), true
+		}
+		if err != nil || !slices.Contains([]string{"path", "truth", "head", "texts"}, k.Name) || !is ||
+			filepath.IsAbs(path) {
 			continue
 		}
 		if path, err = filepath.Abs(path); err == nil {

@@ -68,6 +68,16 @@ func TestTasksOfTheDocs(t *testing.T) {
 		must.Have(t, done(t, args...), "robust accuracy "+c[2])
 		must.Have(t, done(t, "verify", at(fmt.Sprint(seen))), c[2])
 	}
+	new := func(args ...string) []string {
+		return append([]string{"init", at("pixels.onnx"), "--data", at("x.npz"), "--scale", "1", "--force", "--out",
+			at("new.yaml")}, args...)
+	}
+	out := done(t, new("--task", "segmentation,bar=0.9", "--truth", at("mask.csv"))...)
+	must.Have(t, out, "right on 2 of 3 images")
+	must.Have(t, read(t, at("new.yaml")), `mask.csv"}`, "task: {kind: segmentation, bar: 0.9}")
+	must.Have(t, done(t, "run", "--config", at("new.yaml"), "--out", at("new")), "robust accuracy 33.3 %", "mean IoU")
+	refused(t, exitUsage, "--fit trains by classes", new("--task", "multilabel", "--fit", at("x.npz"))...)
+	refused(t, exitUsage, `not "segment"; did you mean "segmentation"?`, new("--task", "segment")...)
 	if seen != len(given) {
 		t.Errorf("%d of %d tasks are in docs/tasks.md", seen, len(given))
 	}
