@@ -38,7 +38,8 @@ func TestNoClassifier(t *testing.T) {
 		{map[string][]int64{"y": {1, 10}}, []string{"y"}, "", ""},
 		{map[string][]int64{"y": {21, 8, 8}}, []string{"y"}, "",
 			`output "y" has shape [N 21 8 8]: it looks like a segmentation, 21 values for each pixel, which has a ` +
-				`task (--task); a classifier gives [N classes] or, of two classes, [N]; export the network with the layers that give these`},
+				`task (--task); a classifier gives [N classes] or, of two classes, [N]; export the network with the ` +
+				"layers that give these"},
 		{map[string][]int64{"y": {64, 2, 2}}, []string{"y"}, "", "maps of features, 64 of 2×2"},
 		{map[string][]int64{"y": {64, 2, 1}}, []string{"y"}, "", "maps of features, 64 of 2×1"},
 		{map[string][]int64{"y": {1, 8, 8}}, []string{"y"}, "", "a segmentation, a value for each pixel"},

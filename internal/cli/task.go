@@ -20,8 +20,8 @@ func (f *taskFlags) add(to flags) {
 	to.text(&f.task, "task", "", "the model's task, if not classification: "+strings.Join(kinds, ", ")+
 		", with its keys as in a config, regression,tolerance=0.1, or a head of your own, head=head.onnx",
 		words(kinds...))
-	to.text(&f.truth, "truth", "", "a file with the numbers that answers to each image of --data are compared with, or "+
-		"a folder of masks", filesWith("npy", "npz", "csv", "jsonl"))
+	to.text(&f.truth, "truth", "", "a file with the numbers that answers to each image of --data are compared with, "+
+		"or a folder of masks", filesWith("npy", "npz", "csv", "jsonl"))
 	to.only(beside("task"), "truth")
 }
 
