@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/models/heads"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -16,9 +17,12 @@ import (
 
 // Task is the head of a network whose task is not classification: see package heads. Classification has a nil one.
 type Task struct {
+	task   heads.Task
 	head   *heads.Head
-	answer onnx.Value   // the network's, which the head reads
-	alone  *ort.Session // the head by itself, for the answers of a file
+	answer onnx.Value // the network's, which the head reads in the graph
+	// sigmoid says that the graph passes the last Sigmoid over, see [heads.Task.BeforeSigmoid].
+	sigmoid bool
+	alone   *ort.Session // the head by itself, for the answers of a file
 	twins
 }
 
@@ -97,7 +101,19 @@ func give(n *Network, task heads.Task) error {
 	if len(g.Outputs) > 1 {
 		g.Notices = append(g.Notices, simplify.NoticeTaken(g, out.Name))
 	}
-	n.Task = &Task{head: h, answer: out}
+	n.Task = &Task{task: task, head: h, answer: out}
+	followed := h
+	if last := lastSigmoid(g); last != nil {
+		logits, ok, err := task.BeforeSigmoid(out.Shape)
+		if ok {
+			followed, err = logits.Head(out.Shape)
+			last.Op, n.Task.sigmoid = "Identity", true
+			g.Notices = append(g.Notices, noticeSigmoid)
+		}
+		if err != nil {
+			return fmt.Errorf("task %s: output %.80q: %w", task.Kind, out.Name, err)
+		}
+	}
 	if h.Twin {
 		n.Task.twins = twins{size: int(g.Inputs[0].Shape.Items()), truths: map[*float32][]float32{}}
 	}
@@ -109,7 +125,10 @@ func give(n *Network, task heads.Task) error {
 		truth := b.Input("truth", onnx.Shape{onnx.Batch, int64(h.Truth)})
 		answer = b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, answer, truth)
 	}
-	z := b.Call(h.Graph, b.Reshape(answer, h.Graph.Inputs[0].Shape))
+	z := b.Call(followed.Graph, b.Reshape(answer, h.Graph.Inputs[0].Shape))
+	if h.Truth > 0 { // right's score as 0: its own gradient would be lost in rounding where wrong's is far below
+		z = b.Op("Sub", z, b.Op("Slice", z, b.Ints(heads.Right), b.Ints(heads.Right+1), b.Ints(1)))
+	}
 	g.Outputs = []onnx.Value{{Name: z, DType: onnx.Float, Shape: b.Shape(z)}}
 	g.Prune()
 	return errors.Join(b.Err(), g.Verify())
@@ -121,10 +140,37 @@ func (t *Task) before(g *onnx.Graph) *onnx.Graph {
 		return g
 	}
 	g = g.Clone()
-	g.Inputs, g.Outputs = g.Inputs[:1], []onnx.Value{t.answer}
+	answer := t.answer
+	if t.sigmoid {
+		answer.Name = (&onnx.Builder{G: g, Prefix: "answer/"}).Op("Sigmoid", answer.Name)
+	}
+	g.Inputs, g.Outputs = g.Inputs[:1], []onnx.Value{answer}
 	g.Prune()
 	return g
 }
+
+// lastSigmoid returns the Sigmoid whose values are the graph's answer, nil if there is none.
+func lastSigmoid(g *onnx.Graph) *onnx.Node {
+	made := g.Producers()
+	n := made[g.Outputs[0].Name]
+	for n != nil && slices.Contains([]string{"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}, n.Op) {
+		n = made[n.Inputs[0]]
+	}
+	if n == nil || n.Op != "Sigmoid" {
+		return nil
+	}
+	users := 0
+	for _, other := range g.Nodes {
+		users += lists.Count(other.Inputs, func(name string) bool { return name == n.Outputs[0] })
+	}
+	if users > 1 {
+		return nil
+	}
+	return n
+}
+
+// noticeSigmoid is the notice about a network whose task follows the logits before its probabilities.
+const noticeSigmoid = "attacks follow the values before its last Sigmoid"
 
 // open opens the head for the answers of a file, and the network before it for those of [twins].
 func (t *Task) open(g *onnx.Graph) (err error) {
@@ -162,12 +208,36 @@ func (t *Task) close() {
 	}
 }
 
-// measuring is the key of a context's measures.
-type measuring struct{}
+// Answered is an answer of a network, before its head, and the truth that the head compares it with.
+type Answered struct {
+	Answer []float64
+	Truth  []float32
+	task   *Task
+}
 
-// Measuring returns a context for a question whose answer is measured: where a file gives it, the parts are written.
-func Measuring(ctx context.Context, parts *[]heads.Part) context.Context {
-	return context.WithValue(ctx, measuring{}, parts)
+// Parts returns the answer's parts of the task's measures, nil if it has none.
+func (a *Answered) Parts() []heads.Part {
+	if a.task == nil || a.task.head.Measure == nil {
+		return nil
+	}
+	return a.task.head.Measure(a.Answer, a.Truth)
+}
+
+// Masks returns the truth and the answer of a segmentation, a class for each pixel, and their size; nil for others.
+func (a *Answered) Masks() (truth, answer []float32, height, width int) {
+	if a.task == nil || a.task.task.Kind != heads.Segmentation {
+		return nil, nil, 0, 0
+	}
+	s := a.task.answer.Shape
+	return a.Truth, a.task.task.Mask(a.Answer, s), int(s[2]), int(s[3])
+}
+
+// answering is the key of a context's [Answered].
+type answering struct{}
+
+// Answering returns a context for a question whose answer is noted, if a file gives it.
+func Answering(ctx context.Context, to *Answered) context.Context {
+	return context.WithValue(ctx, answering{}, to)
 }
 
 // Scores writes the scores that the head gives for a file's answer.
@@ -184,8 +254,8 @@ func (t *Task) Scores(ctx context.Context, answer []float64, out []float32) erro
 		in = append(in, values...)
 	}
 	shape := append(onnx.Shape{1}, t.head.Graph.Inputs[0].Shape[1:]...)
-	if to, _ := ctx.Value(measuring{}).(*[]heads.Part); to != nil && t.head.Measure != nil {
-		*to = t.head.Measure(answer, slices.Concat(truth...))
+	if to, _ := ctx.Value(answering{}).(*Answered); to != nil {
+		*to = Answered{answer, slices.Concat(truth...), t}
 	}
 	y, err := t.alone.Run([]ort.Tensor{{Shape: shape, Data: in}})
 	if err == nil {

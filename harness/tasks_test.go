@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -19,6 +20,7 @@ import (
 	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/npy"
+	"selfheal/internal/pillow"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
@@ -207,7 +209,7 @@ attacks:
 suites:
   s: {dataset: d, models: [net], attacks: [pgd, aa]}
 `, "FOLDER", folder), 2, 8)
-	_, records, _ := runFor(t, p)
+	_, records, out := runFor(t, p)
 	fell := 0
 	for _, r := range records {
 		want := right[r.Image]
@@ -221,6 +223,26 @@ suites:
 	}
 	if fell < 6 {
 		t.Errorf("%d images fall", fell)
+	}
+	gallery := must.Get(result.ReadGallery(filepath.Join(out, "gallery.json")))(t)
+	for _, c := range gallery.Cases { // the truth, and the answers to the clean and the attacked image
+		var masks [][]float32
+		for _, file := range c.Pictures.Masks {
+			masks = append(masks, must.Get(pillow.Classes(bytes.NewReader(file), int64(len(file))))(t))
+		}
+		differ := 0
+		for i, x := range a.images[c.Image] {
+			if masks[1][i] != float32(lists.Count([]bool{x > threshold}, isTrue)) {
+				t.Errorf("image %d: pixel %v has class %v", c.Image, x, masks[1][i])
+			}
+			differ += lists.Count([]bool{masks[1][i] != masks[2][i]}, isTrue)
+		}
+		if len(masks) != 3 || !slices.Equal(masks[0], a.truths[c.Image]) || differ == 0 {
+			t.Errorf("image %d: %d masks, truth %v, %d pixels fall", c.Image, len(masks), masks[0], differ)
+		}
+	}
+	if len(gallery.Cases) == 0 {
+		t.Error("no pictures")
 	}
 }
 

@@ -186,6 +186,11 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 			{"Adversarial", after, "", source(p.Adversarial),
 				[]galleryAnswer{answer("undefended", c.Undefended.Adversarial)}},
 		}}
+	for i, mask := range p.Masks {
+		what := []string{"Truth", "Answer, clean", "Answer, attacked", "Answer, controlled"}[i]
+		out.Pictures = append(out.Pictures, galleryPicture{what, "Classes of the pixels of " + image + ": " +
+			strings.ToLower(what), "", source(mask), nil})
+	}
 	if c.Controlled == nil {
 		return out
 	}

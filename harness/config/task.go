@@ -40,8 +40,9 @@ func (m *Model) task() value {
 		optional("period", eachOf(&t.Period, setting.NotNegative), "",
 			"modulo which numbers count, such as 360 for angles; 0: none").in(heads.Regression),
 		optional("threshold", decimal(&t.Threshold, setting.Any), "0",
-			"above which a label holds: 0 of a logit, 0.5 of a probability; of a verification, above which cosine or "+
-				"below which distance a pair is the same").in(heads.MultiLabel, heads.Verification),
+			"above which a label, or the second class of a segmentation's one channel, holds: 0 of a logit, 0.5 of "+
+				"a probability; of a verification, above which cosine or below which distance a pair is the same").
+			in(heads.MultiLabel, heads.Segmentation, heads.Verification),
 		optional("metric", choice(&t.Metric, []string{heads.Cosine, heads.Distance}), heads.Cosine,
 			"how embeddings are compared").in(heads.Verification),
 		optional("far", decimal(&t.FAR, setting.Fraction), "", "in place of the threshold: the share of all pairs in "+

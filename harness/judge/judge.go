@@ -96,9 +96,9 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		return Verdict{Norm: norm}, err
 	}
 	ctx = attacks.About(ctx, im)
-	var parts []heads.Part
+	var answered control.Answered
 	if c.Net.Task != nil {
-		ctx = control.Measuring(ctx, &parts)
+		ctx = control.Answering(ctx, &answered)
 	}
 	pixels := 0
 	if within.Norm == attacks.L0 {
@@ -129,7 +129,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		logits = o.Logits
 	}
 	v, finite := Decide(logits, im.Label)
-	v.Pixels, v.Parts = pixels, parts
+	v.Pixels, v.Parts = pixels, answered.Parts()
 	decides, label := logits, im.Label
 	if class, ok := within.Aim.Class(im, c.Classes); ok && norm > 0 {
 		pair := attacks.Versus(logits, class)

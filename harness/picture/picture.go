@@ -4,6 +4,7 @@ package picture
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/result"
@@ -97,3 +99,40 @@ func Encode(s attacks.Shape, pixels []float32) ([]byte, error) {
 	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img)
 	return b.Bytes(), err
 }
+
+// Masks draws what a segmentation answers to images of a shape, behind the truth. Other tasks' answers have no
+// pictures, and neither have masks whose size is no part of the image's.
+func Masks(s attacks.Shape, all []control.Answered) (files [][]byte, err error) {
+	draw := func(classes []float32, h, w int) {
+		im := image.NewPaletted(image.Rect(0, 0, s.W, s.H), classColours)
+		for i := range im.Pix {
+			class := classes[i/s.W*h/s.H*w+i%s.W*w/s.W]
+			im.Pix[i] = uint8(min(max(class, 0), 255))
+		}
+		var b bytes.Buffer
+		err = cmp.Or(err, png.Encode(&b, im))
+		files = append(files, b.Bytes())
+	}
+	for i := range all {
+		truth, answer, h, w := all[i].Masks()
+		if truth == nil || s.H%h != 0 || s.W%w != 0 {
+			continue
+		}
+		if files == nil {
+			draw(truth, h, w)
+		}
+		draw(answer, h, w)
+	}
+	return files, err
+}
+
+// classColours are the colours of classes: black, then hues far from those before them, and white for 255.
+var classColours = func() (p color.Palette) {
+	for i := range 256 {
+		angle := float64(i) * math.Pi * (3 - math.Sqrt(5)) // the golden angle
+		part := func(turn float64) uint8 { return uint8(140 + 100*math.Cos(angle+turn)) }
+		p = append(p, color.NRGBA{part(0), part(2 * math.Pi / 3), part(4 * math.Pi / 3), 0xff})
+	}
+	p[0], p[255] = color.Black, color.White
+	return p
+}()

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+	"slices"
 
 	"selfheal/harness/cell"
+	"selfheal/internal/number"
 )
 
 // GallerySchema names the version of gallery.json's layout.
@@ -70,6 +72,25 @@ type GalleryAnswer struct {
 	Margin float64 `json:"margin"` // z_y − max other logit
 }
 
+// Believable reports whether a case fits its kind, with finite numbers.
+func (c *GalleryCase) Believable() bool {
+	right := func(a GalleryAnswer) bool { return a.Class == c.Label }
+	finite := c.Undefended.Clean.Margin + c.Undefended.Adversarial.Margin
+	attacked, healed := c.Undefended, false
+	if c.Controlled != nil {
+		finite += c.Controlled.Clean.Margin + c.Controlled.Adversarial.Margin
+		healed = right(c.Controlled.Adversarial)
+		if c.Kind == Broken {
+			attacked = *c.Controlled
+		}
+	}
+	for _, s := range c.Trace {
+		finite += s.Objective
+	}
+	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) &&
+		healed == (c.Kind == Healed)
+}
+
 // GalleryPictures are PNG files of the image's size, 8 bits a channel, base64 in JSON.
 type GalleryPictures struct {
 	Width       int    `json:"width"`
@@ -82,11 +103,14 @@ type GalleryPictures struct {
 	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent if the defense does
 	// not control the input.
 	Healed []byte `json:"healed,omitempty"`
+	// Masks are of a segmentation: the truth, and the answers to the clean image, to the adversarial one, and to this
+	// under the control. Absent for others, and the last without a control of the input alone.
+	Masks [][]byte `json:"masks,omitempty"`
 }
 
 // Bytes returns the size of the PNG files.
 func (p GalleryPictures) Bytes() int {
-	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed)
+	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed) + len(slices.Concat(p.Masks...))
 }
 
 // Bounds of a gallery, whose pictures become part of a page.
@@ -129,7 +153,7 @@ func (g *Gallery) check() error {
 	for _, c := range g.Cases {
 		p := c.Pictures
 		size += p.Bytes()
-		pixels += 4 * min(max(p.Width, 0), largestSide) * min(max(p.Height, 0), largestSide)
+		pixels += (4 + len(p.Masks)) * min(max(p.Width, 0), largestSide) * min(max(p.Height, 0), largestSide)
 	}
 	if len(g.Cases) > GalleryCases || size > GalleryBytes || pixels > galleryPixels {
 		return fmt.Errorf("has %d cases with %d bytes of pictures of %d pixels; no run writes more than %d with %d "+
@@ -160,6 +184,14 @@ func (c GalleryCase) check() error {
 		}
 		if err := p.check(one.data); err != nil {
 			return fmt.Errorf("its picture %q %w", one.name, err)
+		}
+	}
+	if len(p.Masks) > 4 {
+		return fmt.Errorf("it has %d masks, more than 4", len(p.Masks))
+	}
+	for i, mask := range p.Masks {
+		if err := p.check(mask); err != nil {
+			return fmt.Errorf("its mask %d %w", i, err)
 		}
 	}
 	for _, s := range c.Trace {

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -81,5 +82,37 @@ func TestGalleryFile(t *testing.T) {
 		_, err := ReadGallery(path)
 		must.Refuse(t, err, "gallery.json")
 		must.Refuse(t, err, want)
+	}
+}
+
+// A case of the gallery fits its kind: an image that was right, is wrong, and for kind healed is right again.
+func TestBelievable(t *testing.T) {
+	answers := func(clean, adversarial int) GalleryAnswers {
+		return GalleryAnswers{Clean: GalleryAnswer{Class: clean}, Adversarial: GalleryAnswer{
+			Class: adversarial}}
+	}
+	of := func(kind string, alone, controlled GalleryAnswers) GalleryCase {
+		return GalleryCase{Kind: kind, Label: 1, Perturbation: 0.5, Undefended: alone, Controlled: &controlled}
+	}
+	right, wrong, broken := answers(1, 1), answers(2, 2), answers(1, 2)
+	for i, c := range []struct {
+		of   GalleryCase
+		want bool
+	}{
+		{of(Healed, broken, right), true},
+		{of(Healed, broken, broken), false},
+		{of(Healed, right, right), false},
+		{of(Healed, wrong, right), false},
+		{of(Broken, right, broken), true},
+		{of(Broken, broken, right), false},
+		{of(Broken, broken, wrong), false},
+		{GalleryCase{Kind: Broken, Label: 1, Perturbation: 0.5, Undefended: broken}, true},
+		{GalleryCase{Kind: Broken, Label: 1, Undefended: broken}, false},
+		{GalleryCase{Kind: Broken, Label: 1, Perturbation: 0.5, Undefended: broken,
+			Trace: []GallerySweep{{Objective: math.NaN()}}}, false},
+	} {
+		if got := c.of.Believable(); got != c.want {
+			t.Errorf("case %d: %v", i, got)
+		}
 	}
 }

@@ -60,38 +60,6 @@ func TestRestOfAnAttack(t *testing.T) {
 	}
 }
 
-// A case of the gallery fits its kind: an image that was right, is wrong, and for kind healed is right again.
-func TestBelievable(t *testing.T) {
-	answers := func(clean, adversarial int) result.GalleryAnswers {
-		return result.GalleryAnswers{Clean: result.GalleryAnswer{Class: clean}, Adversarial: result.GalleryAnswer{
-			Class: adversarial}}
-	}
-	of := func(kind string, alone, controlled result.GalleryAnswers) result.GalleryCase {
-		return result.GalleryCase{Kind: kind, Label: 1, Perturbation: 0.5, Undefended: alone, Controlled: &controlled}
-	}
-	right, wrong, broken := answers(1, 1), answers(2, 2), answers(1, 2)
-	for i, c := range []struct {
-		of   result.GalleryCase
-		want bool
-	}{
-		{of(result.Healed, broken, right), true},
-		{of(result.Healed, broken, broken), false},
-		{of(result.Healed, right, right), false},
-		{of(result.Healed, wrong, right), false},
-		{of(result.Broken, right, broken), true},
-		{of(result.Broken, broken, right), false},
-		{of(result.Broken, broken, wrong), false},
-		{result.GalleryCase{Kind: result.Broken, Label: 1, Perturbation: 0.5, Undefended: broken}, true},
-		{result.GalleryCase{Kind: result.Broken, Label: 1, Undefended: broken}, false},
-		{result.GalleryCase{Kind: result.Broken, Label: 1, Perturbation: 0.5, Undefended: broken,
-			Trace: []result.GallerySweep{{Objective: math.NaN()}}}, false},
-	} {
-		if got := believable(&c.of); got != c.want {
-			t.Errorf("case %d: %v", i, got)
-		}
-	}
-}
-
 // An attack whose success the judge refutes runs again at full strength and, if it has a distance, for any image.
 func TestRefutedClaims(t *testing.T) {
 	_, b := bench(t)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
@@ -282,18 +283,19 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 	}
 	ctx = attacks.About(ctx, c.image)
 	alone := open.Alone(c.who.Net)
-	clean, err := alone.Logits(ctx, c.image.Pixels)
+	var answered [3]control.Answered
+	clean, err := alone.Logits(control.Answering(ctx, &answered[0]), c.image.Pixels)
 	if err != nil {
 		return nil, err
 	}
-	attacked, err := alone.Logits(ctx, c.adversarial)
+	attacked, err := alone.Logits(control.Answering(ctx, &answered[1]), c.adversarial)
 	if err != nil {
 		return nil, err
 	}
 	out.Undefended = result.GalleryAnswers{Clean: says(clean), Adversarial: says(attacked)}
 	var healed []float32
 	if loop := c.who.Loop; loop != nil {
-		o, err := loop.RunTraced(ctx, c.adversarial)
+		o, err := loop.RunTraced(control.Answering(ctx, &answered[2]), c.adversarial)
 		if err != nil {
 			return nil, err
 		}
@@ -309,8 +311,11 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 			}
 		}
 	}
-	if !believable(out) {
+	if !out.Believable() {
 		return nil, nil
+	}
+	if out.Pictures.Masks, err = picture.Masks(c.who.Shape, answered[:]); err != nil {
+		return nil, err
 	}
 	return out, c.draw(healed)
 }
@@ -320,25 +325,6 @@ func named(names []string, class int) string {
 		return names[class]
 	}
 	return ""
-}
-
-// believable reports whether a case fits its kind, with finite numbers.
-func believable(c *result.GalleryCase) bool {
-	right := func(a result.GalleryAnswer) bool { return a.Class == c.Label }
-	finite := c.Undefended.Clean.Margin + c.Undefended.Adversarial.Margin
-	attacked, healed := c.Undefended, false
-	if c.Controlled != nil {
-		finite += c.Controlled.Clean.Margin + c.Controlled.Adversarial.Margin
-		healed = right(c.Controlled.Adversarial)
-		if c.Kind == result.Broken {
-			attacked = *c.Controlled
-		}
-	}
-	for _, s := range c.Trace {
-		finite += s.Objective
-	}
-	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) &&
-		healed == (c.Kind == result.Healed)
 }
 
 func (c *candidate) draw(healed []float32) error {

@@ -48,15 +48,17 @@ type Settings struct {
 	// a Period above 0, such as angles, count modulo it.
 	Tolerance []float64 `json:"tolerance,omitempty"`
 	Period    []float64 `json:"period,omitempty"`
-	Threshold float64   `json:"threshold,omitempty"`   // see [MultiLabel] and [Verification]
-	Metric    string    `json:"metric,omitempty"`      // of [Verification]: [Cosine] or [Distance]
-	FAR       float64   `json:"far,omitempty"`         // share of false accepts, from which the threshold follows
-	Labels    []int     `json:"labels,omitempty"`      // the labels that must be right; nil: all
-	Scale     float64   `json:"logit_scale,omitempty"` // what cosines of [ZeroShot] are multiplied by
-	Bar       float64   `json:"bar,omitempty"`         // share of a segmentation's pixels that must have their class
-	Ignored   float64   `json:"ignore,omitempty"`      // class of its pixels that do not count
-	Of        []string  `json:"of,omitempty"`          // names of an ensemble's members
-	By        string    `json:"by,omitempty"`          // how they answer together, one of [Joined]
+	// Threshold is what a label, or the second class of a segmentation's single channel, must exceed to hold; see
+	// [Verification] too.
+	Threshold float64  `json:"threshold,omitempty"`
+	Metric    string   `json:"metric,omitempty"`      // of [Verification]: [Cosine] or [Distance]
+	FAR       float64  `json:"far,omitempty"`         // share of false accepts, from which the threshold follows
+	Labels    []int    `json:"labels,omitempty"`      // the labels that must be right; nil: all
+	Scale     float64  `json:"logit_scale,omitempty"` // what cosines of [ZeroShot] are multiplied by
+	Bar       float64  `json:"bar,omitempty"`         // share of a segmentation's pixels that must have their class
+	Ignored   float64  `json:"ignore,omitempty"`      // class of its pixels that do not count
+	Of        []string `json:"of,omitempty"`          // names of an ensemble's members
+	By        string   `json:"by,omitempty"`          // how they answer together, one of [Joined]
 }
 
 // Joined lists how an ensemble's members answer together: by the mean of their probabilities, by votes, of which the
@@ -177,7 +179,10 @@ var Kinds = []Kind{
 	{Name: Segmentation, Doc: "a class for each pixel; the answer is right if a share `bar` of the pixels is. A " +
 		"truth has each pixel's class",
 		truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
-		check: func(_ Task, answer onnx.Shape) error {
+		check: func(t Task, answer onnx.Shape) error {
+			if len(answer) == 4 && answer[1] > 1 && t.Threshold != 0 {
+				return fmt.Errorf("threshold is for one channel, and the network gives %d", answer[1])
+			}
 			if len(answer) != 4 || answer[2]*answer[3] > mostPixels {
 				return fmt.Errorf("a segmentation gives [N, classes, height, width], at most %d pixels, not %v",
 					mostPixels, answer)
@@ -237,8 +242,9 @@ func segments(b *builder, t Task) []string {
 	classes := b.shape[1]
 	pixels := int64(b.values) / classes
 	z := b.Reshape(b.answer, onnx.Shape{onnx.Batch, classes, pixels})
-	if classes == 1 { // the logit of the second of two classes
-		z = b.OpWith("Concat", onnx.Attrs{"axis": 1}, b.Op("Mul", z, b.Float(0)), z)
+	if classes == 1 { // the second of two classes, above the threshold
+		z = b.OpWith("Concat", onnx.Attrs{"axis": 1}, b.Op("Mul", z, b.Float(0)),
+			b.Op("Sub", z, b.Float(float32(t.Threshold))))
 		classes = 2
 	}
 	var each []float32
@@ -274,6 +280,21 @@ func Steps(b *onnx.Builder, values, slopes string) string {
 	const parts = 1 << 20
 	whole := b.Op("Floor", b.Op("Mul", b.Op("Sub", values, slopes), b.Float(parts)))
 	return b.Op("Add", slopes, b.Op("Mul", whole, b.Float(1.0/parts)))
+}
+
+// BeforeSigmoid returns the task for the logits of a network that ends in a Sigmoid, where the gradient of a
+// probability next to 0 or 1 is lost in rounding. The answers are right for the same images; ok is false for tasks that
+// compare probabilities with no threshold.
+func (t Task) BeforeSigmoid(answer onnx.Shape) (logits Task, ok bool, err error) {
+	if t.Kind != MultiLabel && (t.Kind != Segmentation || answer[1] != 1) {
+		return t, false, nil
+	}
+	if t.Threshold <= 0 || t.Threshold >= 1 {
+		return t, false, fmt.Errorf("the network ends in a Sigmoid, so that all its values lie on one side of the "+
+			"threshold %v; give it one between 0 and 1, such as threshold: 0.5", t.Threshold)
+	}
+	t.Threshold = math.Log(t.Threshold / (1 - t.Threshold))
+	return t, true, nil
 }
 
 func asMany(answer onnx.Shape) int { return int(answer[1:].Items()) }

@@ -118,16 +118,7 @@ func overlaps(t Task, answer onnx.Shape) Measure {
 			if v == float32(t.Ignored) {
 				continue
 			}
-			top := 0
-			for c := 1; c < planes; c++ {
-				if y[c*pixels+i] > y[top*pixels+i] {
-					top = c
-				}
-			}
-			if planes == 1 && y[i] > 0 {
-				top = 1
-			}
-			class := int(v)
+			top, class := t.classOf(y, planes, pixels, i), int(v)
 			parts[0].Value, parts[0].Weight = parts[0].Value+one(top == class), parts[0].Weight+1
 			parts[1+top].Weight++
 			if top == class {
@@ -138,6 +129,28 @@ func overlaps(t Task, answer onnx.Shape) Measure {
 		}
 		return parts
 	}
+}
+
+// classOf returns the class that a segmentation's answer gives to pixel i.
+func (t Task) classOf(y []float64, planes, pixels, i int) (top int) {
+	for c := 1; c < planes; c++ {
+		if y[c*pixels+i] > y[top*pixels+i] {
+			top = c
+		}
+	}
+	if planes == 1 && y[i] > t.Threshold {
+		top = 1
+	}
+	return top
+}
+
+// Mask returns the class of each pixel of a segmentation's answer of this shape.
+func (t Task) Mask(y []float64, shape onnx.Shape) []float32 {
+	classes := make([]float32, shape[2:].Items())
+	for i := range classes {
+		classes[i] = float32(t.classOf(y, int(shape[1]), len(classes), i))
+	}
+	return classes
 }
 
 func one(is bool) float64 {

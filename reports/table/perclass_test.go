@@ -77,8 +77,11 @@ func TestClasses(t *testing.T) {
 	if p := tables[0].Rows[0][3].Pair; p == nil || *p != [2]float64{0, 0.7} {
 		t.Errorf("bars of %v", p)
 	}
-	alone := classed(t, nil, nil, [][4]int{{10, 3}}).ClassTables()[0]
-	wantRows(t, alone, []string{"0 | 10 | 100.0 | 30.0"})
+	alone := classed(t, nil, nil, [][4]int{{10, 3}, {10, 0}}).ClassTables()[0]
+	wantRows(t, alone, []string{"0 | 10 | 100.0 | 30.0", "1 | 10 | 100.0 | 0.0"})
+	if one := classed(t, nil, nil, [][4]int{{10, 3}}).ClassTables(); one != nil {
+		t.Errorf("a table of one class: %v", one)
+	}
 	if alone.Rows[0][3].Bar != 0.3 || alone.Rows[0][3].Pair != nil {
 		t.Errorf("bars of %+v", alone.Rows[0][3])
 	}

@@ -109,6 +109,9 @@ func (s Suite) ClassTables() []Table {
 		}
 		add(&t, classes)
 	}
+	if many == 1 { // as in the table of accuracies
+		return nil
+	}
 	if many <= manyClasses {
 		return []Table{t.marked()}
 	}

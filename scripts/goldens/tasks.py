@@ -42,14 +42,14 @@ def zero_shot(texts, scale):
     return margin
 
 
-def segmentation(bar, ignore):
+def segmentation(bar, ignore, threshold=0):
     """Four times by how much the share of right pixels exceeds the bar, half a pixel apart from it; the gradient is that
     of the pixels' weighted cross-entropy."""
     def margin(y, t):
         counts = t != ignore
         known = counts & (t < max(len(y), 2))
         own = torch.where(known, t, torch.zeros_like(t)).long()
-        z = y if len(y) > 1 else torch.cat([torch.zeros_like(y), y])
+        z = y if len(y) > 1 else torch.cat([torch.zeros_like(y), y - threshold])
         loss = torch.nn.functional.cross_entropy(z.flatten(1)[None], own.flatten()[None], reduction="none")[0]
         right = (z.argmax(0) == own) & known
         n = int(counts.sum())
@@ -90,7 +90,7 @@ def measured(task, shape, answers):
         out = {"falsely accepted": accepted[~same].mean(), "falsely rejected": (~accepted)[same].mean()}
     if kind == "segmentation":
         y = y.reshape(len(y), *shape)
-        top = (y.argmax(1) if shape[0] > 1 else y[:, 0] > 0).reshape(len(y), -1)
+        top = (y.argmax(1) if shape[0] > 1 else y[:, 0] > task.get("Threshold", 0)).reshape(len(y), -1)
         counts = t != task["ignore"]
         classes = [(top[counts] == c, t[counts] == c) for c in range(max(shape[0], 2))]
         ious = {f"IoU of {c}": (a & b).sum() / (a | b).sum() for c, (a, b) in enumerate(classes)}
@@ -115,6 +115,7 @@ def main():
         ({"Kind": "zero-shot", "Texts": texts, "logit_scale": 30}, zero_shot(texts, 30), lambda: None),
         ({"Kind": "segmentation", "Bar": 0.5, "ignore": 3}, segmentation(0.5, 3), masks),
         ({"Kind": "segmentation", "Bar": 0.75, "ignore": 255}, segmentation(0.75, 255), two),
+        ({"Kind": "segmentation", "Bar": 0.6, "ignore": 255, "Threshold": 0.5}, segmentation(0.6, 255, 0.5), two),
         ({"Kind": "verification", "Metric": "cosine", "Threshold": 0.3}, verification("cosine", 0.3), twin),
         ({"Kind": "verification", "Metric": "l2", "Threshold": 2}, verification("l2", 2), twin),
     ]:
