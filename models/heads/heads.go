@@ -48,8 +48,8 @@ type Settings struct {
 	// a Period above 0, such as angles, count modulo it.
 	Tolerance []float64 `json:"tolerance,omitempty"`
 	Period    []float64 `json:"period,omitempty"`
-	// Threshold is what a label, or the second class of a segmentation's single channel, must exceed to hold; see
-	// [Verification] too.
+	// Threshold is the value above which a label holds, or the second class of a segmentation's single channel. A
+	// verification compares its metric with it.
 	Threshold float64  `json:"threshold,omitempty"`
 	Metric    string   `json:"metric,omitempty"`      // of [Verification]: [Cosine] or [Distance]
 	FAR       float64  `json:"far,omitempty"`         // share of false accepts, from which the threshold follows
