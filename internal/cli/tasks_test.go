@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,10 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/npy"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 )
 
 // Each --task of docs/tasks.md attacks a network, with its truths in a file, in one command.
@@ -81,4 +84,70 @@ func TestTasksOfTheDocs(t *testing.T) {
 	if seen != len(given) {
 		t.Errorf("%d of %d tasks are in docs/tasks.md", seen, len(given))
 	}
+}
+
+// An int8 network takes tasks as others do: the numbers and labels that its float32 form gives. The gate holds what
+// comes of it, and fails for a network that answers otherwise.
+func TestTasksInInt8(t *testing.T) {
+	testinput.Runtime(t)
+	root, dir := testinput.Root(t), t.TempDir()
+	const images, size = 16, 3 * 32 * 32
+	file := must.Get(onnx.Read(filepath.Join(root, "models", "zoo", "preact_standard.onnx")))(t)
+	session := must.Get(ort.OpenOriginal("float", file, ""))(t)
+	defer session.Close()
+	data := must.Get(os.ReadFile(filepath.Join(root, "models", "zoo", "shapes10", "test.bin")))(t)
+	var numbers, labels strings.Builder
+	for record := range slices.Chunk(data[:images*(1+size)], 1+size) {
+		x := make([]float32, size)
+		for i, level := range record[1:] {
+			x[i] = float32(level) / 255
+		}
+		for i, y := range must.Get(session.Run(x))(t) {
+			comma := ","
+			if i == 9 {
+				comma = "\n"
+			}
+			fmt.Fprintf(&numbers, "%v%s", y, comma)
+			fmt.Fprintf(&labels, "%d%s", int(math.Ceil(min(max(y, 0), 1))), comma)
+		}
+	}
+	put(t, filepath.Join(dir, "images.bin"), data[:images*(1+size)])
+	put(t, filepath.Join(dir, "numbers.csv"), []byte(numbers.String()))
+	put(t, filepath.Join(dir, "labels.csv"), []byte(labels.String()))
+	config := filepath.Join(dir, "tasks.yaml")
+	write := func(model string) {
+		put(t, config, []byte(strings.NewReplacer("MODEL", filepath.ToSlash(filepath.Join(root, model))).Replace(`version: 1
+datasets:
+  numbers: {format: cifar10-bin, path: images.bin, truth: numbers.csv}
+  labels: {format: cifar10-bin, path: images.bin, truth: labels.csv}
+models:
+  regression: {path: MODEL, task: {kind: regression, tolerance: 2}}
+  multilabel: {path: MODEL, task: {kind: multilabel}}
+attacks: {pgd: {kind: pgd, norm: linf, epsilon: 0.004, steps: 10}}
+suites:
+  numbers: {dataset: numbers, models: [regression], attacks: [pgd]}
+  labels: {dataset: labels, models: [multilabel], attacks: [pgd]}
+save_adversarial: true
+`)))
+	}
+	results, baseline := filepath.Join(dir, "results"), filepath.Join(dir, "baseline.json")
+	write("harness/testdata/quantised/preact_standard-qdq.onnx")
+	done(t, "run", "--config", config, "--out", results)
+	done(t, "verify", results)
+	f := must.Get(result.Read(filepath.Join(results, "results.json")))(t)
+	for _, c := range f.Cells {
+		if c.Attack == "none" && c.Accuracy < 0.5 || c.Attack == "pgd" && c.Accuracy > 0.5 || len(c.Measures) != 10 {
+			t.Errorf("%s, %s: %v right, %d measures", c.Model, c.Attack, c.Accuracy, len(c.Measures))
+		}
+	}
+	done(t, "check", "--update", "--baseline", baseline, results)
+	must.Have(t, done(t, "check", "--baseline", baseline, results), "PASS")
+	write("models/zoo/preact_robust.onnx")
+	other := filepath.Join(dir, "other")
+	done(t, "run", "--config", config, "--out", other)
+	code, out, said := call("check", "--new-model", "--baseline", baseline, other)
+	if code != exitFailed {
+		t.Errorf("exit %d: %s%s", code, out, said)
+	}
+	must.Have(t, out, "multilabel", "regression")
 }
