@@ -31,35 +31,39 @@ func (m *Model) task() value {
 		doc += "; " + k.Name + ": " + k.Doc
 	}
 	label := func(v *int) value { return whole(v, orNone) }
-	return object{forms: formsBy("kind", Tasks()), rows: []row{
+	rows := []row{
 		optional("kind", choice(&t.Kind, Tasks()), classification, doc),
 		optional("head", file(&t.Head), "", "in place of a kind: an ONNX graph of your own, from the answer and the "+
 			"truth to two scores, of right and wrong, or from the answer to the classes' scores").in(classification),
 		required("tolerance", eachOf(&t.Tolerance, setting.Positive),
-			"how far a number may lie from the truth, one or one a number").in(heads.Regression),
+			"how far a number or point may lie from the truth; of numbers, one or one each"),
 		optional("period", eachOf(&t.Period, setting.NotNegative), "",
-			"modulo which numbers count, such as 360 for angles; 0: none").in(heads.Regression),
+			"modulo which numbers count, such as 360 for angles; 0: none"),
 		optional("threshold", decimal(&t.Threshold, setting.Any), "0",
 			"above which a label, or the second class of a segmentation's one channel, holds: 0 of a logit, 0.5 of "+
-				"a probability; of a verification, above which cosine or below which distance a pair is the same").
-			in(heads.MultiLabel, heads.Segmentation, heads.Verification),
+				"a probability; of a verification, above which cosine or below which distance a pair is the same"),
 		optional("metric", choice(&t.Metric, []string{heads.Cosine, heads.Distance}), heads.Cosine,
-			"how embeddings are compared").in(heads.Verification),
+			"how embeddings are compared"),
 		optional("far", decimal(&t.FAR, setting.Fraction), "", "in place of the threshold: the share of all pairs in "+
-			"the data set's file that are not the same, but may be accepted").in(heads.Verification),
+			"the data set's file that are not the same, but may be accepted"),
 		optional("labels", list(&t.Labels, span{least: 1, once: true}, label), "",
-			"the labels that must be right; default: all").in(heads.MultiLabel),
-		required("texts", file(&t.Texts), "a NumPy array of the texts' embeddings, [classes, d]").in(heads.ZeroShot),
+			"the labels that must be right; default: all"),
+		required("texts", file(&t.Texts), "a NumPy array of the texts' embeddings, [classes, d]"),
 		optional("logit_scale", decimal(&t.Scale, setting.Positive), "100",
-			"what cosines are multiplied by to make logits").in(heads.ZeroShot),
+			"what cosines are multiplied by to make logits"),
 		optional("bar", decimal(&t.Bar, setting.Fraction), "0.5",
-			"share of the pixels that must have their class").in(heads.Segmentation),
+			"least share of the pixels or points that must be right"),
 		required("of", names(&t.Of, "a model", "models", 2), "the members, which have the same classes").in(ensemble),
 		optional("by", choice(&t.By, heads.Joined), heads.Mean, "how they answer together: by the mean of their "+
 			"probabilities or of their logits, or by votes").in(ensemble),
-		optional("ignore", decimal(&t.Ignored, setting.Any), "255", "class of pixels that do not count").
-			in(heads.Segmentation),
-	}, check: func(d *decoder, n *node, where string) {
+		optional("ignore", decimal(&t.Ignored, setting.Any), "255", "class of pixels that do not count"),
+	}
+	for i := range rows {
+		if kinds := heads.Taking(rows[i].key); kinds != nil {
+			rows[i] = rows[i].in(kinds...)
+		}
+	}
+	return object{forms: formsBy("kind", Tasks()), rows: rows, check: func(d *decoder, n *node, where string) {
 		given := func(key string) bool { return n.get(key) != nil }
 		switch {
 		case t.Kind == heads.Verification && given("threshold") == given("far"):

@@ -102,6 +102,7 @@ type Head struct {
 // Kind is a row of the table of tasks.
 type Kind struct {
 	Name, Doc string
+	Keys      []string // of a config's task that the kind takes
 	// truths returns how many numbers the truth of an image has, for an answer of this shape.
 	truths func(answer onnx.Shape) int
 	scores func(b *builder, t Task) []string // appends the scores
@@ -110,12 +111,13 @@ type Kind struct {
 	twin   bool // see [Head]
 	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
 	measures func(t Task, answer onnx.Shape) Measure
+	measured func(k int) string // names the k-th measure
 }
 
 // Kinds is the table of tasks that have a head.
 var Kinds = []Kind{
-	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth", truths: asMany,
-		measures: errorsOf,
+	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth", Keys: []string{"tolerance", "period"}, truths: asMany,
+		measures: errorsOf, measured: numbered("mean error of"),
 		check: func(t Task, answer onnx.Shape) error {
 			for key, values := range map[string][]float64{"tolerance": t.Tolerance, "period": t.Period} {
 				if len(values) > 1 && len(values) != asMany(answer) {
@@ -137,7 +139,7 @@ var Kinds = []Kind{
 		}},
 	{Name: MultiLabel, Doc: "labels, each of which holds above `threshold`; the answer is right if all of them, or " +
 		"`labels`, are. A truth is 1, 0 or, for labels that nobody knows, −1",
-		truths: asMany, measures: labelsOf,
+		Keys: []string{"threshold", "labels"}, truths: asMany, measures: labelsOf, measured: numbered("right on label"),
 		check: func(t Task, answer onnx.Shape) error {
 			if n := asMany(answer); len(t.Labels) > 0 && slices.Max(t.Labels) >= n {
 				return fmt.Errorf("labels has %d, and the network gives labels 0 to %d", slices.Max(t.Labels), n-1)
@@ -160,7 +162,7 @@ var Kinds = []Kind{
 		}},
 	{Name: ZeroShot, Doc: "classes that `texts` describes; the answer is an image's embedding, and the class that of " +
 		"the nearest text by the cosine",
-		truths: func(onnx.Shape) int { return 0 },
+		Keys: []string{"texts", "logit_scale"}, truths: func(onnx.Shape) int { return 0 },
 		check: func(t Task, answer onnx.Shape) error {
 			if n := asMany(answer); len(t.Texts[0]) != n {
 				return fmt.Errorf("the texts' embeddings have %d numbers, the network's %d", len(t.Texts[0]), n)
@@ -178,7 +180,7 @@ var Kinds = []Kind{
 		}},
 	{Name: Segmentation, Doc: "a class for each pixel; the answer is right if a share `bar` of the pixels is. A " +
 		"truth has each pixel's class",
-		truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
+		Keys: []string{"bar", "ignore", "threshold"}, truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
 		check: func(t Task, answer onnx.Shape) error {
 			if len(answer) == 4 && answer[1] > 1 && t.Threshold != 0 {
 				return fmt.Errorf("threshold is for one channel, and the network gives %d", answer[1])
@@ -189,16 +191,23 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments, steps: true, measures: overlaps},
+		scores: segments, steps: true, measures: overlaps,
+		measured: func(k int) string {
+			if k == 0 {
+				return "right pixels"
+			}
+			return fmt.Sprint("IoU of ", k-1)
+		}},
 	{Name: Verification, Doc: "whether two images show the same; the answer is an embedding, and a pair is accepted " +
 		"above `threshold` of the cosine or below that of the l2 distance. A truth has the other image's pixels and " +
 		"1 or 0",
-		truths: func(answer onnx.Shape) int { return asMany(answer) + 1 },
-		check:  func(Task, onnx.Shape) error { return nil },
+		Keys: []string{"threshold", "metric", "far"}, truths: func(answer onnx.Shape) int { return asMany(answer) + 1 },
+		check: func(Task, onnx.Shape) error { return nil },
 		scores: func(b *builder, t Task) []string {
 			side := b.Op("Sub", b.Op("Mul", b.part(b.truth, b.values, b.values+1), b.Float(2)), b.Float(1))
 			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
-		}, twin: true, measures: acceptsOf},
+		}, twin: true, measures: acceptsOf,
+		measured: func(k int) string { return []string{"falsely accepted", "falsely rejected"}[k] }},
 }
 
 // apart returns by how much the answer and another are on the side of different images.
@@ -230,6 +239,12 @@ func Alike(metric string, a, b []float32) float64 {
 // length returns the length of each row, with a slope at 0.
 func (b *builder) length(x string) string {
 	return b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", x, x), []int64{1}), b.Float(1e-12)))
+}
+
+// Taking lists the kinds that take a key.
+func Taking(key string) []string {
+	return lists.Map(lists.Only(Kinds, func(k Kind) bool { return slices.Contains(k.Keys, key) }),
+		func(k Kind) string { return k.Name })
 }
 
 // mostPixels bounds segmentations: with more, rounding would reach from one share to the next.

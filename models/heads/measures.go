@@ -20,25 +20,15 @@ type Measure func(answer []float64, truth []float32) []Part
 // MeanIoU is the measure that follows from those of the classes, the mean of their intersections over unions.
 const MeanIoU = "mean IoU"
 
-// measured names the k-th of a kind's measures.
-func measured(kind string, k int) string {
-	switch kind {
-	case Regression:
-		return fmt.Sprint("mean error of ", k)
-	case MultiLabel:
-		return fmt.Sprint("right on label ", k)
-	case Verification:
-		return []string{"falsely accepted", "falsely rejected"}[k]
-	}
-	if k == 0 {
-		return "right pixels"
-	}
-	return fmt.Sprint("IoU of ", k-1)
+// numbered names measures by their numbers.
+func numbered(name string) func(k int) string {
+	return func(k int) string { return fmt.Sprint(name, " ", k) }
 }
 
 // Over returns the measures of a kind over images, by name, without those that no image has a part in.
 func Over(kind string, parts [][]Part) (names []string, values []float64) {
-	if len(parts) == 0 {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
+	if len(parts) == 0 || i < 0 {
 		return nil, nil
 	}
 	for k := range parts[0] {
@@ -47,7 +37,7 @@ func Over(kind string, parts [][]Part) (names []string, values []float64) {
 			total.Value, total.Weight = total.Value+image[k].Value, total.Weight+image[k].Weight
 		}
 		if total.Weight > 0 {
-			names, values = append(names, measured(kind, k)), append(values, total.Value/total.Weight)
+			names, values = append(names, Kinds[i].measured(k)), append(values, total.Value/total.Weight)
 		}
 	}
 	if kind == Segmentation && len(values) > 1 {
