@@ -208,6 +208,7 @@ var Kinds = []Kind{
 			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
 		}, twin: true, measures: acceptsOf,
 		measured: func(k int) string { return []string{"falsely accepted", "falsely rejected"}[k] }},
+	landmarks,
 }
 
 // apart returns by how much the answer and another are on the side of different images.

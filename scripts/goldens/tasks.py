@@ -59,6 +59,13 @@ def segmentation(bar, ignore, threshold=0):
     return margin
 
 
+def landmarks(tolerance, bar):
+    def margin(y, t):
+        far = (y - t).reshape(-1, 2).square().sum(1).sqrt().sort().values
+        return 1 - far[math.ceil(bar * len(far) - 1e-6) - 1] / tolerance
+    return margin
+
+
 def verification(metric, threshold):
     def margin(y, t):
         cosine = torch.nn.functional.cosine_similarity(y[None], t[None, :-1])[0]
@@ -78,6 +85,9 @@ def measured(task, shape, answers):
             if p > 0:
                 d[:, k] = np.minimum(d[:, k] % p, p - d[:, k] % p)
         out = {f"mean error of {k}": d[:, k].mean() for k in range(4)}
+    if kind == "landmarks":
+        far = np.hypot(*np.moveaxis((y - t).reshape(len(y), -1, 2), 2, 0))
+        out = {f"mean distance of {k}": far[:, k].mean() for k in range(far.shape[1])}
     if kind == "multilabel":
         for k in range(4):
             known = t[:, k] >= 0
@@ -118,6 +128,7 @@ def main():
         ({"Kind": "segmentation", "Bar": 0.6, "ignore": 255, "Threshold": 0.5}, segmentation(0.6, 255, 0.5), two),
         ({"Kind": "verification", "Metric": "cosine", "Threshold": 0.3}, verification("cosine", 0.3), twin),
         ({"Kind": "verification", "Metric": "l2", "Threshold": 2}, verification("l2", 2), twin),
+        ({"Kind": "landmarks", "Tolerance": [1.5], "Bar": 0.5}, landmarks(1.5, 0.5), numbers),
     ]:
         answers = []
         shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))
