@@ -209,6 +209,7 @@ var Kinds = []Kind{
 		}, twin: true, measures: acceptsOf,
 		measured: func(k int) string { return []string{"falsely accepted", "falsely rejected"}[k] }},
 	landmarks,
+	depth,
 }
 
 // apart returns by how much the answer and another are on the side of different images.

@@ -66,6 +66,16 @@ def landmarks(tolerance, bar):
     return margin
 
 
+def depth(tolerance, bar):
+    def margin(y, t):
+        counts = t > 0
+        off = (y[counts] / t[counts]).clamp(min=1e-6).log().abs()
+        n = int(counts.sum())
+        value = 4 * (int((off < math.log1p(tolerance)).sum()) + 0.5 - math.ceil(bar * n - 1e-3)) / n
+        return -off.mean() + (off.mean().detach() + value)
+    return margin
+
+
 def verification(metric, threshold):
     def margin(y, t):
         cosine = torch.nn.functional.cosine_similarity(y[None], t[None, :-1])[0]
@@ -85,6 +95,11 @@ def measured(task, shape, answers):
             if p > 0:
                 d[:, k] = np.minimum(d[:, k] % p, p - d[:, k] % p)
         out = {f"mean error of {k}": d[:, k].mean() for k in range(4)}
+    if kind == "depth":
+        known = t > 0
+        off = np.abs(np.log(np.maximum(y[known] / t[known], 1e-6)))
+        out = {"mean relative error": (np.abs(y[known] - t[known]) / t[known]).mean(),
+               "within the tolerance": (off < np.log1p(task["Tolerance"][0])).mean()}
     if kind == "landmarks":
         far = np.hypot(*np.moveaxis((y - t).reshape(len(y), -1, 2), 2, 0))
         out = {f"mean distance of {k}": far[:, k].mean() for k in range(far.shape[1])}
@@ -116,6 +131,7 @@ def main():
     two = lambda: torch.randint(0, 2, (2, 3), generator=generator).float()
     numbers, labels = lambda: 2 * normal(4), lambda: torch.randint(-1, 2, (4,), generator=generator).float()
     twin = lambda: torch.cat([normal(4), torch.randint(0, 2, (1,), generator=generator)])
+    distances = lambda: torch.cat([normal(3).exp(), torch.zeros(1)])[torch.randperm(4, generator=generator)]
     for task, margin, truth in [
         ({"Kind": "regression", "Tolerance": [0.5]}, regression([0.5]), numbers),
         ({"Kind": "regression", "Tolerance": [0.5, 1, 0.3, 4], "Period": [0, 3, 0.7, 0]},
@@ -129,6 +145,7 @@ def main():
         ({"Kind": "verification", "Metric": "cosine", "Threshold": 0.3}, verification("cosine", 0.3), twin),
         ({"Kind": "verification", "Metric": "l2", "Threshold": 2}, verification("l2", 2), twin),
         ({"Kind": "landmarks", "Tolerance": [1.5], "Bar": 0.5}, landmarks(1.5, 0.5), numbers),
+        ({"Kind": "depth", "Tolerance": [1], "Bar": 0.5}, depth(1, 0.5), distances),
     ]:
         answers = []
         shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))

@@ -1,0 +1,50 @@
+package heads
+
+import (
+	"math"
+
+	"selfheal/models/onnx"
+)
+
+// Depth is a distance for each pixel.
+const Depth = "depth"
+
+// leastDepth is what answers below 0 count as, in units of the truth.
+const leastDepth = 1e-6
+
+var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the pixels " +
+	"neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
+	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true,
+	check: func(Task, onnx.Shape) error { return nil },
+	// The scores differ by four times what the share lacks of the bar, in steps, with the slope of the mean |log y/t|.
+	scores: func(b *builder, t Task) []string {
+		counts := b.Op("Where", b.Op("Greater", b.truth, b.Float(0)), b.Float(1), b.Float(0))
+		truth := b.Op("Add", b.truth, b.Op("Sub", b.Float(1), counts)) // 1 where it does not count
+		ratio := b.Op("Max", b.Op("Div", b.answer, truth), b.Float(leastDepth))
+		off := b.Op("Abs", b.Op("Log", ratio))
+		most := float32(math.Log1p(t.Tolerance[0]))
+		near := b.Op("Where", b.Op("Less", off, b.Float(most)), counts, b.Float(0))
+		all := func(x string) string { return b.Sum(x, []int64{1}) }
+		n := b.Op("Max", all(counts), b.Float(1))
+		least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(t.Bar))), b.Float(1e-3)))
+		lacks := b.Op("Sub", b.Op("Sub", least, all(near)), b.Float(0.5))
+		lacks = b.Op("Mul", b.Op("Div", lacks, n), b.Float(4))
+		return []string{b.zero(), Steps(&b.Builder, lacks, b.Op("Div", all(b.Op("Mul", off, counts)), n))}
+	},
+	measured: func(k int) string { return []string{"mean relative error", "within the tolerance"}[k] },
+	measures: func(t Task, _ onnx.Shape) Measure {
+		return func(y []float64, truth []float32) []Part {
+			parts := make([]Part, 2)
+			for i, v := range truth {
+				distance := float64(v)
+				if !(distance > 0) || y[i]-y[i] != 0 {
+					continue
+				}
+				off := math.Abs(math.Log(max(y[i]/distance, leastDepth)))
+				parts[0].Value, parts[0].Weight = parts[0].Value+math.Abs(y[i]-distance)/distance, parts[0].Weight+1
+				parts[1].Value, parts[1].Weight = parts[1].Value+one(off < math.Log1p(t.Tolerance[0])),
+					parts[1].Weight+1
+			}
+			return parts
+		}
+	}}
