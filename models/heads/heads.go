@@ -210,6 +210,7 @@ var Kinds = []Kind{
 		measured: func(k int) string { return []string{"falsely accepted", "falsely rejected"}[k] }},
 	landmarks,
 	depth,
+	count,
 }
 
 // apart returns by how much the answer and another are on the side of different images.

@@ -76,6 +76,10 @@ def depth(tolerance, bar):
     return margin
 
 
+def count(tolerance):
+    return lambda y, t: 1 - (y.sum() - t).abs()[0] / tolerance
+
+
 def verification(metric, threshold):
     def margin(y, t):
         cosine = torch.nn.functional.cosine_similarity(y[None], t[None, :-1])[0]
@@ -95,6 +99,8 @@ def measured(task, shape, answers):
             if p > 0:
                 d[:, k] = np.minimum(d[:, k] % p, p - d[:, k] % p)
         out = {f"mean error of {k}": d[:, k].mean() for k in range(4)}
+    if kind == "count":
+        out = {"mean error": np.abs(y.sum(1) - t[:, 0]).mean()}
     if kind == "depth":
         known = t > 0
         off = np.abs(np.log(np.maximum(y[known] / t[known], 1e-6)))
@@ -146,6 +152,7 @@ def main():
         ({"Kind": "verification", "Metric": "l2", "Threshold": 2}, verification("l2", 2), twin),
         ({"Kind": "landmarks", "Tolerance": [1.5], "Bar": 0.5}, landmarks(1.5, 0.5), numbers),
         ({"Kind": "depth", "Tolerance": [1], "Bar": 0.5}, depth(1, 0.5), distances),
+        ({"Kind": "count", "Tolerance": [2.5]}, count(2.5), lambda: normal(1)),
     ]:
         answers = []
         shape = {masks: (3, 2, 3), two: (1, 2, 3)}.get(truth, (4,))

@@ -1,0 +1,33 @@
+package heads
+
+import (
+	"math"
+
+	"selfheal/models/onnx"
+)
+
+// Count is how many things an image shows.
+const Count = "count"
+
+var count = Kind{Name: Count, Doc: "how many things an image shows, by the sum of all values, such as those of a map of " +
+	"their density; the answer is right if it lies within `tolerance` of the truth, one number",
+	Keys:   []string{"tolerance"},
+	truths: func(onnx.Shape) int { return 1 },
+	check:  func(Task, onnx.Shape) error { return nil },
+	scores: func(b *builder, t Task) []string {
+		off := b.Op("Abs", b.Op("Sub", b.Sum(b.answer, []int64{1}), b.truth))
+		return []string{b.zero(), b.Op("Sub", b.Op("Div", off, b.Float(float32(t.Tolerance[0]))), b.Float(1))}
+	},
+	measured: func(int) string { return "mean error" },
+	measures: func(Task, onnx.Shape) Measure {
+		return func(y []float64, truth []float32) []Part {
+			sum := -float64(truth[0])
+			for _, v := range y {
+				sum += v
+			}
+			if sum-sum != 0 {
+				return []Part{{}}
+			}
+			return []Part{{math.Abs(sum), 1}}
+		}
+	}}
