@@ -48,11 +48,16 @@ func TestTasksOfTheDocs(t *testing.T) {
 	put(t, at("numbers.csv"), []byte("dark,bright\n0.25,0.75\n0.75,0.25\n0.75,0.25\n")) // the last is wrong
 	put(t, at("labels.csv"), []byte("0,1\n1,0\n1,0\n"))
 	put(t, at("head.jsonl"), []byte("[0.6, 0]\n[0, 0.6]\n[0.6, 0]\n"))
+	put(t, at("depth.csv"), []byte("1,1,1,1,3,3,3,3\n3,3,3,3,1,1,1,0\n3,3,3,3,1,1,1,1\n"))
+	put(t, at("count.csv"), []byte("1\n2.5\n4\n"))
 	put(t, at("mask.csv"), []byte("1,1,1,1\n0,0,0,0\n0,0,0,0\n"))
 	given := map[string][3]string{ // network, truth, the last line
 		"regression":   {"numbers.onnx", "numbers.csv", "66.7 %"},
 		"multilabel":   {"numbers.onnx", "labels.csv", "66.7 %"},
 		"segmentation": {"pixels.onnx", "mask.csv", "66.7 %"},
+		"landmarks":    {"numbers.onnx", "numbers.csv", "66.7 %"},
+		"depth":        {"pixels.onnx", "depth.csv", "66.7 %"},
+		"count":        {"numbers.onnx", "count.csv", "66.7 %"},
 		"verification": {"numbers.onnx", "twins.npy", "66.7 %"},
 		"head":         {"numbers.onnx", "head.jsonl", "33.3 %"},
 	}
@@ -116,7 +121,8 @@ func TestTasksInInt8(t *testing.T) {
 	put(t, filepath.Join(dir, "labels.csv"), []byte(labels.String()))
 	config := filepath.Join(dir, "tasks.yaml")
 	write := func(model string) {
-		put(t, config, []byte(strings.NewReplacer("MODEL", filepath.ToSlash(filepath.Join(root, model))).Replace(`version: 1
+		path := filepath.ToSlash(filepath.Join(root, model))
+		put(t, config, []byte(strings.NewReplacer("MODEL", path).Replace(`version: 1
 datasets:
   numbers: {format: cifar10-bin, path: images.bin, truth: numbers.csv}
   labels: {format: cifar10-bin, path: images.bin, truth: labels.csv}

@@ -116,7 +116,8 @@ type Kind struct {
 
 // Kinds is the table of tasks that have a head.
 var Kinds = []Kind{
-	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth", Keys: []string{"tolerance", "period"}, truths: asMany,
+	{Name: Regression, Doc: "numbers; the answer is right if all lie within `tolerance` of the truth",
+		Keys: []string{"tolerance", "period"}, truths: asMany,
 		measures: errorsOf, measured: numbered("mean error of"),
 		check: func(t Task, answer onnx.Shape) error {
 			for key, values := range map[string][]float64{"tolerance": t.Tolerance, "period": t.Period} {
@@ -180,7 +181,8 @@ var Kinds = []Kind{
 		}},
 	{Name: Segmentation, Doc: "a class for each pixel; the answer is right if a share `bar` of the pixels is. A " +
 		"truth has each pixel's class",
-		Keys: []string{"bar", "ignore", "threshold"}, truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
+		Keys:   []string{"bar", "ignore", "threshold"},
+		truths: func(answer onnx.Shape) int { return asMany(answer) / int(answer[1]) },
 		check: func(t Task, answer onnx.Shape) error {
 			if len(answer) == 4 && answer[1] > 1 && t.Threshold != 0 {
 				return fmt.Errorf("threshold is for one channel, and the network gives %d", answer[1])
