@@ -9,8 +9,8 @@ import (
 // Count is how many things an image shows.
 const Count = "count"
 
-var count = Kind{Name: Count, Doc: "how many things an image shows, by the sum of all values, such as those of a map of " +
-	"their density; the answer is right if it lies within `tolerance` of the truth, one number",
+var count = Kind{Name: Count, Doc: "how many things an image shows, by the sum of all values, such as those of a map " +
+	"of their density; the answer is right if it lies within `tolerance` of the truth, one number",
 	Keys:   []string{"tolerance"},
 	truths: func(onnx.Shape) int { return 1 },
 	check:  func(Task, onnx.Shape) error { return nil },

@@ -12,8 +12,8 @@ const Depth = "depth"
 // leastDepth is what answers below 0 count as, in units of the truth.
 const leastDepth = 1e-6
 
-var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the pixels " +
-	"neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
+var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
+	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
 	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true,
 	check: func(Task, onnx.Shape) error { return nil },
 	// The scores differ by four times what the share lacks of the bar, in steps, with the slope of the mean |log y/t|.
