@@ -215,7 +215,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		truth = pairs.truths(spec)
 		by = truth
 	case spec.Truth != "":
-		if truth, err = readTruths(fsys, spec, src); err != nil {
+		if truth, err = readTruths(fsys, spec, src, &files); err != nil {
 			return nil, fmt.Errorf("truth %s: %w", spec.Truth, err)
 		}
 		by = truth

@@ -26,13 +26,15 @@ import (
 // still encoded, into a temporary file.
 type pictures struct {
 	labels
-	parts  []picturePart
-	names  []string // of the classes; nil if the files don't name them
-	n      int      // number of classes without names: the largest label plus one
-	grey   bool     // images have one channel
-	copied io.ReaderAt
-	at     []int64 // position of each image in it
-	size   []int32
+	parts []picturePart
+	names []string // of the classes; nil if the files don't name them
+	n     int      // number of classes without names: the largest label plus one
+	grey  bool     // images have one channel
+	// unlabelled files need no labels, as there is a truth
+	unlabelled bool
+	copied     io.ReaderAt
+	at         []int64 // position of each image in it
+	size       []int32
 }
 
 type picturePart struct {
@@ -59,7 +61,7 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, t := &pictures{grey: spec.grey()}, (*table)(nil)
+	p, t := &pictures{grey: spec.grey(), unlabelled: spec.Truth != ""}, (*table)(nil)
 	if spec.Layout == result.Flat {
 		t = &table{pictures: p}
 	}
@@ -139,6 +141,10 @@ func (p *pictures) columns(part *picturePart, keys *result.Keys) error {
 
 // readLabels reads a file's labels, from the first of the named columns, and returns this.
 func (p *pictures) readLabels(part *picturePart, columns []string) (label parquet.LeafColumn, err error) {
+	if p.unlabelled {
+		p.labels = append(p.labels, make(labels, part.pages.NumRows())...)
+		return parquet.LeafColumn{ColumnIndex: -1}, nil
+	}
 	label, name, err := column(part.pages, "labels", columns)
 	if err != nil {
 		return label, err

@@ -60,6 +60,9 @@ func (t *table) columns(part *picturePart, keys *result.Keys) error {
 			}
 			t.leaves = append(t.leaves, []int{leaf.ColumnIndex})
 			return t.wide(int(values / rows))
+		case t.unlabelled && numbers && slices.Contains(x, path[0]):
+			t.leaves = append(t.leaves, []int{leaf.ColumnIndex})
+			return t.wide(1)
 		case list || leaf.ColumnIndex == label.ColumnIndex || strings.HasPrefix(path[0], "__index_level_"):
 		case !numbers:
 			texts = append(texts, strings.Join(path, "."))

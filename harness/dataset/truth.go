@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/internal/npy"
 	"selfheal/internal/numbers"
@@ -35,12 +36,14 @@ func newTruths(n int) *truths { return &truths{labels: make(labels, n), rows: ma
 // readTruths reads a truth for each image of a source: from a NumPy array, of any numbers, from text, see
 // [numbers.Parse], or from a folder of masks. In a CSV file that lists the images, too, the first field of a line is
 // the image's file.
-func readTruths(fsys fs.FS, spec Spec, src source) (_ *truths, err error) {
+func readTruths(fsys fs.FS, spec Spec, src source, files *closers) (_ *truths, err error) {
 	n := src.count()
 	t, width, values := newTruths(n), 0, []float32(nil)
 	switch ext := strings.ToLower(path.Ext(spec.Truth)); ext {
 	case "":
 		return t, t.masks(fsys, spec, src)
+	case ".parquet":
+		return t, t.table(fsys, spec, files)
 	case ".npy", ".npz":
 		shape, names := []int(nil), []string{"truth", "targets", "y"}
 		if spec.Keys != nil && spec.Truth == spec.Path {
@@ -63,12 +66,43 @@ func readTruths(fsys fs.FS, spec Spec, src source) (_ *truths, err error) {
 			err = fmt.Errorf("it has %d rows for %d images: one is needed for each", len(values)/width, n)
 		}
 	default:
-		err = errors.New("truths are a NumPy array (.npy, .npz), numbers on lines (.csv, .jsonl) or a folder of masks")
+		err = errors.New("truths are a NumPy array (.npy, .npz), numbers on lines (.csv, .jsonl), a column of " +
+			"Parquet files or a folder of masks")
 	}
 	if err == nil && width > 0 {
 		t.rows = slices.Collect(slices.Chunk(values, width))
 	}
 	return t, err
+}
+
+// table prepares to read truths from a column of Parquet files: y of the config's keys, or one called truth or so.
+func (t *truths) table(fsys fs.FS, spec Spec, files *closers) error {
+	names := []string{"truth", "targets", "y"}
+	if spec.Keys != nil {
+		names = []string{spec.Keys.Y}
+	}
+	var err error
+	for _, name := range names {
+		var src source
+		of := Spec{Path: spec.Truth, Truth: spec.Truth,
+			Shaping: result.Shaping{Split: spec.Split, Keys: &result.Keys{X: name}, Layout: result.Flat}}
+		if src, err = openParquet(fsys, of, files); err != nil {
+			continue
+		}
+		rows := src.(*table)
+		if rows.count() != len(t.rows) {
+			return fmt.Errorf("it has %d rows for %d images: one is needed for each", rows.count(), len(t.rows))
+		}
+		t.fill = func(ids []int) error {
+			err := rows.unpack(ids, files)
+			for k, id := range ids {
+				t.rows[id] = rows.values[k*rows.d : (k+1)*rows.d]
+			}
+			return err
+		}
+		return nil
+	}
+	return err
 }
 
 // masks prepares to read masks from a folder: PNG files, named as the images or, for images without files, as many as

@@ -82,6 +82,41 @@ func TestMasks(t *testing.T) {
 	must.Refuse(t, err, "masks are not transformed")
 }
 
+// A column of Parquet files is a truth, of lists or of numbers; images in such files need no labels then.
+func TestTruthInParquet(t *testing.T) {
+	type tagged struct {
+		Image []byte    `parquet:"image"`
+		Truth []float32 `parquet:"truth,list"`
+		Age   float64   `parquet:"age"`
+		Name  string    `parquet:"name"`
+	}
+	row := func(first uint8, age float64, truth ...float32) tagged {
+		return tagged{pngFile(t, picture(first)), truth, age, "x"}
+	}
+	files := fstest.MapFS{"set.parquet": parquetOf(t, row(10, 30, 1, 2), row(20, 40, 3, 4), row(30, 50, 5, 6)),
+		"two.parquet": parquetOf(t, row(10, 30, 1, 2), row(20, 40, 3, 4)), "x.npy": {
+			Data: floats(3, 1, 2, 2)(make([]float32, 12)...)}}
+	for _, c := range []struct {
+		path string
+		keys *result.Keys
+		want []float32
+	}{{"set.parquet", nil, []float32{3, 4}}, {"set.parquet", &result.Keys{X: "image", Y: "age"}, []float32{40}},
+		{"x.npy", nil, []float32{3, 4}}} {
+		spec := Spec{Format: must.Get(Guess(files, c.path))(t), Path: c.path, Truth: "set.parquet",
+			Indices: []int{2, 1}, Shaping: result.Shaping{Keys: c.keys}}
+		d := must.Get(Open(spec, files, 0))(t)
+		if d.Len() != 2 || !slices.Equal(d.Truth(1), c.want) || d.Label(0) != 0 {
+			t.Errorf("%s, %+v: truth %v", c.path, c.keys, d.Truth(1))
+		}
+	}
+	spec := Spec{Format: "parquet", Path: "set.parquet", Truth: "two.parquet"}
+	_, err := Open(spec, files, 0)
+	must.Refuse(t, err, "truth two.parquet: it has 2 rows for 3 images")
+	spec.Truth, spec.Keys = "set.parquet", &result.Keys{X: "image", Y: "name"}
+	_, err = Open(spec, files, 0)
+	must.Refuse(t, err, "it has no column name of lists of numbers")
+}
+
 // A list of pairs has the second images as truths, resized as the first are.
 func TestPairs(t *testing.T) {
 	files := fstest.MapFS{"set/pairs.txt": {Data: []byte("1\t1\nA\t1\t2\nA\t2\tB\t1\n")},

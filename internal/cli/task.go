@@ -21,7 +21,7 @@ func (f *taskFlags) add(to flags) {
 		", with its keys as in a config, regression,tolerance=0.1, or a head of your own, head=head.onnx",
 		words(kinds...))
 	to.text(&f.truth, "truth", "", "a file with the numbers that answers to each image of --data are compared with, "+
-		"or a folder of masks", filesWith("npy", "npz", "csv", "jsonl"))
+		"or a folder of masks", filesWith("npy", "npz", "csv", "jsonl", "parquet"))
 	to.only(beside("task"), "truth")
 }
 
