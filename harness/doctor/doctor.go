@@ -17,6 +17,7 @@ import (
 	"selfheal/control"
 	"selfheal/internal/number"
 	"selfheal/models/crosscheck"
+	"selfheal/models/heads"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
@@ -53,6 +54,7 @@ const (
 type Options struct {
 	simplify.Options
 	Attacks ort.Target // the attacks' device; the second engine if it is not the CPU provider
+	Task    heads.Task // of classifiers the zero value
 }
 
 // images is the number of images of a check: one batch of the pool.
@@ -63,6 +65,7 @@ type examination struct {
 	model  []byte
 	o      Options
 	net    *control.Network
+	truth  []float32 // zeros, for a task that needs some
 	images [][]float32
 	logits [][]float32 // for each image, run alone
 
@@ -81,14 +84,18 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	}
 	opens := func(ctx context.Context) (string, error) { return s.open(ctx, pool) }
 	list := []check{{Runs, opens}, {Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}}
-	if o.Attacks.OnCPU() {
+	switch {
+	case !o.Task.Classifies(): // no second engine has heads, and these are in no segment
+		list = []check{{Runs, opens}, {Gradient, s.gradient}, {Batches, s.batches}}
+	case o.Attacks.OnCPU():
 		list = append(list, check{Agrees, s.agrees})
-	} else {
+	default:
 		list = append(list, check{Agrees, s.agreesThere}, check{Attacked, s.attacked})
 	}
 	var checks []Check
 	for i, c := range list {
-		if checks = append(checks, s.examine(ctx, c.name, c.run)); i == 0 && checks[0].State != OK {
+		about := attacks.About(ctx, attacks.Image{Truth: s.truth})
+		if checks = append(checks, s.examine(about, c.name, c.run)); i == 0 && checks[0].State != OK {
 			break
 		}
 	}
@@ -118,12 +125,17 @@ func (s *examination) examine(ctx context.Context, name string, run func(context
 
 // open prepares the network and runs each image alone.
 func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) {
-	opened, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options})
+	opened, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options,
+		Task: s.o.Task})
 	if err == nil {
 		s.net, err = opened.ForAttacks(false)
 	}
 	if err != nil {
 		return "", err
+	}
+	if n := s.net.Task.Truth(); n > 0 {
+		s.truth = make([]float32, n)
+		ctx = attacks.About(ctx, attacks.Image{Truth: s.truth})
 	}
 	for i := range images {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
@@ -141,6 +153,9 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 		s.images, s.logits = append(s.images, x), append(s.logits, z)
 	}
 	in, k := s.net.Shape(), s.net.Classes()
+	if s.net.Task != nil {
+		return fmt.Sprintf("%d×%d×%d → task %s, %d parameters", in.C, in.H, in.W, s.o.Task.Kind, s.net.Parameters), nil
+	}
 	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, k, s.net.Parameters), nil
 }
 
@@ -253,6 +268,9 @@ func (s *examination) near(what string, images int, tolerance float64,
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	if s.net.Graph.Steps {
 		return "", skipped{errors.New("its trees have no gradients")}
+	}
+	if s.net.Stepped {
+		return "", skipped{errors.New("the task's scores move in steps, and attacks follow another loss")}
 	}
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"selfheal/harness/config"
@@ -15,8 +16,13 @@ import (
 	"selfheal/models/ort"
 )
 
-// task reads what a model's task takes from files, and returns its description for results, nil for classification.
-func (o *Opener) task(m *config.Model) (t heads.Task, known *result.Task, err error) {
+func (o *Opener) task(m *config.Model) (heads.Task, *result.Task, error) {
+	return ReadTask(o.Config.Files, m)
+}
+
+// ReadTask reads what a model's task takes from files, and returns its description for results, nil for
+// classification.
+func ReadTask(files fs.FS, m *config.Model) (t heads.Task, known *result.Task, err error) {
 	c := m.Task
 	if c.Classifies() {
 		return t, nil, nil
@@ -24,12 +30,12 @@ func (o *Opener) task(m *config.Model) (t heads.Task, known *result.Task, err er
 	t.Settings, known = c.Settings, &result.Task{Settings: c.Settings}
 	switch {
 	case c.Head != "":
-		if t.File, err = ReadModel(o.Config.Files, c.Head); err != nil {
+		if t.File, err = ReadModel(files, c.Head); err != nil {
 			return t, nil, fmt.Errorf("model %s: head %w", m.Name, err)
 		}
 		known.SHA256 = t.File.SHA256
 	case c.Texts != "":
-		shape, values, err := dataset.ReadArray(o.Config.Files, c.Texts, "texts", "embeddings", "text_features")
+		shape, values, err := dataset.ReadArray(files, c.Texts, "texts", "embeddings", "text_features")
 		if err == nil && (len(shape) != 2 || shape[0] < 2 || shape[1] == 0) {
 			err = fmt.Errorf("embeddings of texts have the shape [classes, d], not %v", shape)
 		}

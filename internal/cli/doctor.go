@@ -22,6 +22,7 @@ import (
 	"selfheal/harness/planted"
 	"selfheal/internal/number"
 	"selfheal/models/grad"
+	"selfheal/models/heads"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/opened"
@@ -33,6 +34,7 @@ const bundledModel = "models/zoo/preact_standard.onnx"
 
 func doctorCommand(g *globals) *cobra.Command {
 	p, where, on, test := &preprocessFlags{}, &providerFlags{}, &labelledFlags{}, &plantedFlags{}
+	asks := &taskFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [MODEL...]",
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
@@ -51,6 +53,10 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 			o, err := p.options()
 			if err == nil {
 				err = test.parse()
+			}
+			var task heads.Task
+			if err == nil {
+				task, err = asks.read()
 			}
 			if err != nil {
 				return err
@@ -71,7 +77,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 			for _, path := range args {
 				graph, data, err := opened.Load(path,
 					simplify.Options{Layout: o.Layout, Output: o.Output, Size: o.Size}, nil)
-				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
+				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o, task}
 				if err == nil {
 					for _, notice := range graph.Notices {
 						if strings.HasSuffix(notice, simplify.NoticeLong) { // before it does so
@@ -79,7 +85,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 						}
 					}
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will report it
-					if likely := likelyTask(graph, path); likely != "" {
+					if likely := likelyTask(graph, path); likely != "" && task.Classifies() {
 						m.notices = append(m.notices, likely)
 					}
 				}
@@ -87,7 +93,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 					return err
 				}
 				if on.data != "" && m.broken == nil {
-					cfg, err := on.asked(path, p)
+					cfg, err := on.asked(path, p, asks)
 					if err == nil {
 						err = d.labelled(cfg)
 					}
@@ -105,10 +111,11 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 	p.add(flags{c})
 	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
+	asks.add(flags{c})
 	on.add(flags{c}, "images of --data that a model is asked about")
 	test.add(flags{c})
 	flags{c}.only(beside("data"), "planted", "classes", "resize", "crop", "limit", "probabilities", "label")
-	flags{c}.only(ofModels, "data", "scale", "mean", "std", "layout", "output-name", "size")
+	flags{c}.only(ofModels, "data", "scale", "mean", "std", "layout", "output-name", "size", "task")
 	return c
 }
 
@@ -193,8 +200,11 @@ func (f *labelledFlags) keys(model string, p *preprocessFlags) (network, images 
 }
 
 // asked returns the config of a model and the images.
-func (f *labelledFlags) asked(model string, p *preprocessFlags) (*config.Config, error) {
+func (f *labelledFlags) asked(model string, p *preprocessFlags, t *taskFlags) (*config.Config, error) {
 	network, images, err := f.keys(model, p)
+	if err == nil {
+		network, images, err = t.tasked(network, images)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +296,7 @@ type examined struct {
 	notices     []string // changes made when it was opened
 	unsupported bool     // it has operators that can't be opened or differentiated
 	options     simplify.Options
+	task        heads.Task
 }
 
 // model prints the checks of one model. Its error is the context's.
@@ -295,7 +306,7 @@ func (d *examination) model(m examined) error {
 		checks = []doctor.Check{{Name: doctor.Runs, State: doctor.Failed, Detail: m.broken.Error()}}
 	} else {
 		var err error
-		o := doctor.Options{Options: m.options, Attacks: d.runtime.Target()}
+		o := doctor.Options{Options: m.options, Attacks: d.runtime.Target(), Task: m.task}
 		if checks, err = doctor.Model(d.c.Context(), m.data, o); err != nil {
 			return err
 		}

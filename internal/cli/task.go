@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"selfheal/harness/config"
+	"selfheal/harness/open"
 	"selfheal/internal/lists"
 	"selfheal/models/heads"
 	"selfheal/models/onnx"
@@ -51,6 +52,20 @@ func (f *taskFlags) tasked(network, images config.Keys) (config.Keys, config.Key
 	}
 	images = append(images, filled(key("truth", filepath.ToSlash(f.truth), "--truth"))...)
 	return append(network, key("task", task, "--task")), images, nil
+}
+
+// read reads the task of the flags.
+func (f *taskFlags) read() (task heads.Task, err error) {
+	network := config.Keys{key("path", "model.onnx", "")}
+	if network, _, err = f.tasked(network, nil); err != nil || f.task == "" {
+		return task, err
+	}
+	cfg, err := asked(network, config.Keys{key("format", "npz", ""), key("path", "images.npz", "")}) // neither is read
+	if err != nil {
+		return task, err
+	}
+	task, _, err = open.ReadTask(cfg.Files, &cfg.Models[0])
+	return task, err
 }
 
 // likelyTask says which task the names of a network's output and file suggest; "" if none.

@@ -84,6 +84,11 @@ func TestTasksOfTheDocs(t *testing.T) {
 	must.Have(t, out, "right on 2 of 3 images")
 	must.Have(t, read(t, at("new.yaml")), `mask.csv"}`, "task: {kind: segmentation, bar: 0.9}")
 	must.Have(t, done(t, "run", "--config", at("new.yaml"), "--out", at("new")), "robust accuracy 33.3 %", "mean IoU")
+	out = done(t, "doctor", at("numbers.onnx"), "--task", "regression,tolerance=0.1", "--data", at("x.npz"), "--truth",
+		at("numbers.csv"), "--scale", "1")
+	must.Have(t, out, "2×2×2 → task regression", "right on 2 of 3")
+	out = done(t, "doctor", at("pixels.onnx"), "--task", "segmentation,bar=0.9")
+	must.Have(t, out, "the task's scores move in steps")
 	refused(t, exitUsage, "--fit trains by classes", new("--task", "multilabel", "--fit", at("x.npz"))...)
 	refused(t, exitUsage, `not "segment"; did you mean "segmentation"?`, new("--task", "segment")...)
 	if seen != len(given) {

@@ -9,7 +9,7 @@ import (
 // Depth is a distance for each pixel.
 const Depth = "depth"
 
-// leastDepth is what answers below 0 count as, in units of the truth.
+// leastDepth is the least answer, in units of the truth: those below count as it.
 const leastDepth = 1e-6
 
 var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
