@@ -26,10 +26,8 @@ var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is rig
 		near := b.Op("Where", b.Op("Less", off, b.Float(most)), counts, b.Float(0))
 		all := func(x string) string { return b.Sum(x, []int64{1}) }
 		n := b.Op("Max", all(counts), b.Float(1))
-		least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(t.Bar))), b.Float(1e-3)))
-		lacks := b.Op("Sub", b.Op("Sub", least, all(near)), b.Float(0.5))
-		lacks = b.Op("Mul", b.Op("Div", lacks, n), b.Float(4))
-		return []string{b.zero(), Steps(&b.Builder, lacks, b.Op("Div", all(b.Op("Mul", off, counts)), n))}
+		mean := b.Op("Div", all(b.Op("Mul", off, counts)), n)
+		return []string{b.zero(), Steps(&b.Builder, b.lacks(all(near), n, t.Bar), mean)}
 	},
 	measured: func(k int) string { return []string{"mean relative error", "within the tolerance"}[k] },
 	measures: func(t Task, _ onnx.Shape) Measure {

@@ -285,13 +285,17 @@ func segments(b *builder, t Task) []string {
 	right := b.Op("Mul", b.Op("Mul", one(b.Op("Greater", b.Op("Sub", among(z), rest), b.Float(0))), counts), known)
 	all := func(x string) string { return b.Reshape(b.Sum(x, []int64{2}), onnx.Shape{onnx.Batch, 1}) }
 	n := b.Op("Max", all(counts), b.Float(1))
-	least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(t.Bar))), b.Float(1e-3)))
-	lacks := b.Op("Sub", b.Op("Sub", least, all(right)), b.Float(0.5))
-	lacks = b.Op("Mul", b.Op("Div", lacks, n), b.Float(4))
 	loss := b.Op("Neg", among(b.OpWith("LogSoftmax", onnx.Attrs{"axis": 1}, z)))
 	weights := b.Op("Mul", b.Op("Add", counts, right), b.Float(0.125)) // a quarter, half of that where it is wrong
 	soft := b.Op("Div", all(b.Op("Mul", loss, weights)), n)
-	return []string{b.zero(), Steps(&b.Builder, lacks, soft)}
+	return []string{b.zero(), Steps(&b.Builder, b.lacks(all(right), n, t.Bar), soft)}
+}
+
+// lacks returns four times what the share of right ones, of n, lacks of a bar.
+func (b *builder) lacks(right, n string, bar float64) string {
+	least := b.Op("Ceil", b.Op("Sub", b.Op("Mul", n, b.Float(float32(bar))), b.Float(1e-3)))
+	lacks := b.Op("Sub", b.Op("Sub", least, right), b.Float(0.5))
+	return b.Op("Mul", b.Op("Div", lacks, n), b.Float(4))
 }
 
 // Steps returns the values of one tensor with the slopes of another: what Floor takes away of their difference is too

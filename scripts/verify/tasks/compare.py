@@ -124,7 +124,7 @@ class Compared:
         self.x = np.load(self.folder / "x.npy")
         self.truths = torch.from_numpy(np.load(self.folder / "truth.npy").reshape(len(self.x), -1).astype(np.float32))
         texts = self.folder / "texts.npy"
-        self.read = [torch.from_numpy(np.load(texts)).double()] if texts.exists() else []  # by the margin
+        self.texts = [torch.from_numpy(np.load(texts)).double()] if texts.exists() else []
         self.epsilon = np.divide(*map(float, (self.case.epsilon + "/1").split("/")[:2]))
         self.session = self.open(self.network)
 
@@ -142,7 +142,7 @@ class Compared:
         """Whether the file's answer to x, changed from image i, is right."""
         feed = {self.session.get_inputs()[0].name: self.taken(x[None].astype(np.float32)).astype(np.float32)}
         answer = torch.from_numpy(self.session.run(None, feed)[0].reshape(1, -1))
-        return self.case.margin(answer, self.truths[i : i + 1], *self.read).item() > 0
+        return self.case.margin(answer, self.truths[i : i + 1], *self.texts).item() > 0
 
     def by_pytorch(self, clean):
         """The images that stand against PGD in PyTorch, of those that are right when clean."""
@@ -159,7 +159,7 @@ class Compared:
                 if step < STEPS:
                     x.requires_grad_(True)
                     answer = network(self.taken(x)).reshape(1, -1)
-                    loss = descended(answer, self.truths[i : i + 1], *self.read).sum()
+                    loss = descended(answer, self.truths[i : i + 1], *self.texts).sum()
                     (gradient,) = torch.autograd.grad(loss, x)
                     x = (x - self.epsilon / 4 * gradient.sign()).detach().clamp(low, high)
         return stand

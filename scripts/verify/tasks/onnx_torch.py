@@ -17,29 +17,26 @@ class Network:
 
     def __init__(self, path, dtype=torch.float32):
         graph = onnx.load(str(path)).graph
-        self.dtype = dtype
-        self.constants = {i.name: self._taken(numpy_helper.to_array(i)) for i in graph.initializer}
-        self.input = next(i.name for i in graph.input if i.name not in self.constants)
-        self.output = graph.output[0].name
+        stored = {i.name: torch.from_numpy(numpy_helper.to_array(i).copy()) for i in graph.initializer}
+        self.input, self.output = next(i.name for i in graph.input if i.name not in stored), graph.output[0].name
         needed, self.nodes = {self.output}, []
         for proto in reversed(graph.node):
-            if needed & set(proto.output):
-                needed |= set(proto.input)
-                self.nodes.insert(0, (onnx_network.Node(proto), list(proto.output)))
-
-    def _taken(self, array):
-        tensor = torch.from_numpy(array.copy())
-        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+            if not needed & set(proto.output):
+                continue
+            node = onnx_network.Node(proto)
+            if node.operator == "Constant":
+                stored[node.output] = onnx_network.constant(node)
+            else:
+                needed |= set(node.inputs)
+                self.nodes.insert(0, (node, list(proto.output)))
+        self.constants = {name: t.to(dtype) if t.is_floating_point() else t for name, t in stored.items()}
 
     def __call__(self, x):
         values = {**self.constants, "": None, self.input: x}
         for node, outputs in self.nodes:
             found = OPERATORS[node.operator](node, *(values[name] for name in node.inputs))
             found = found if isinstance(found, tuple) else (found,)
-            for name, value in zip(outputs, found, strict=False):  # Dropout has a mask, which nothing reads
-                values[name] = (
-                    value.to(self.dtype) if node.operator == "Constant" and value.is_floating_point() else value
-                )
+            values.update(zip(outputs, found, strict=False))  # Dropout has a mask, which nothing reads
         return values[self.output]
 
 
