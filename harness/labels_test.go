@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/harness/config"
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -180,5 +183,28 @@ suites:
 		p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), text, nil, set,
 			"suites.random.models=[robust, noisy]")))(t)
 		misconfigured(t, run.Prepare(context.Background(), p, run.Options{Out: t.TempDir()}), words)
+	}
+}
+
+// The confidence of a network that draws at random is the fraction of its passes, 1 if all agree: float32's sum of
+// twenty shares is above 1.
+func TestConfidenceOfVotes(t *testing.T) {
+	testinput.Runtime(t)
+	folder := config.Folder(filepath.Join(testinput.Root(t), "harness", "testdata", "configs"))
+	text := string(must.Get(os.ReadFile(folder.Path("labels.yaml")))(t))
+	cfg := testplan.Config(t, folder, text, []string{"drawn"})
+	cfg.Suites[0].Attacks = nil
+	_, records, _ := runFor(t, must.Get(plan.New(cfg))(t))
+	sure := 0
+	for _, r := range records {
+		if passes := r.Confidence * 20; passes != math.Round(passes) {
+			t.Errorf("image %d: confidence %v is no share of 20 passes", r.Image, r.Confidence)
+		}
+		if r.Confidence == 1 {
+			sure++
+		}
+	}
+	if sure == 0 {
+		t.Error("on no image all passes agree")
 	}
 }

@@ -142,9 +142,9 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if c.Net.Task != nil { // a head's scores have no such form
 		v.Simplex, v.Logs, v.Unit, v.Sum = false, false, false, 0
 	}
-	if c.Net.Votes() > 0 {
-		v.Confidence = float64(logits[v.Class])
-		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
+	if n := c.Net.Votes(); n > 0 {
+		v.Confidence = math.Round(float64(logits[v.Class])*float64(n)) / float64(n) // float32 shares may exceed 1
+		v.Votes, v.Rival = votes(logits, im.Label, n)
 	} else {
 		v.Near = attacks.WithinRounding(decides, label)
 	}
