@@ -109,7 +109,7 @@ CASES = {
     "antispoof-int8": Case("0.1/255", "head={}/head.onnx", real_or_spoof),
     "ultraface": Case("0.5/255", "multilabel,threshold=0.5", multilabel(0.5), mean=127 / 255, std=128 / 255),
     # Beside the Sigmoid's ends gradients are 0 in float32; the next case's network ends in front of it.
-    "ocr": Case("2/255", "multilabel,threshold=0.3", multilabel(0.3), multilabel(LOGIT), 0.5, 0.5, "ocr-kernels"),
+    "ocr": Case("0.5/255", "multilabel,threshold=0.3", multilabel(0.3), multilabel(LOGIT), 0.5, 0.5, "ocr-kernels"),
     "ocr-kernels": Case("1.5/255", "segmentation,bar=0.9", segmentation(0.9, 1), weighted_pixels(1), 0.5, 0.5),
     "carvana": Case("0.026", "segmentation,bar=0.9025", segmentation(0.9025, 2), weighted_pixels(2)),
 }
