@@ -54,6 +54,12 @@ func NewEnsemble(name string, members []*Network, by string) (*Network, error) {
 	return e, e.AnsweredBy(&ensemble{members: members, by: by, classes: e.classes})
 }
 
+// Ensemble reports whether the network is several together.
+func (n *Network) Ensemble() bool {
+	_, is := n.file.(*ensemble)
+	return is
+}
+
 // joined appends the logits of an ensemble with such members' logits.
 func joined(b *onnx.Builder, all []string, by string) string {
 	sum := func(terms []string) string {

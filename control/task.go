@@ -71,6 +71,9 @@ func (t *Task) Truth() int {
 	return t.head.Truth
 }
 
+// Twin reports whether the truth begins with another image, which the network is asked about, too.
+func (t *Task) Twin() bool { return t != nil && t.size > 0 }
+
 // errTruth is the error about a question without a truth.
 var errTruth = errors.New("the network's task compares its answers with a truth, which is not given here")
 

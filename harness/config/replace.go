@@ -23,14 +23,29 @@ func (c *Config) WithModels(files map[string]string) (*Config, error) {
 			names := lists.Map(c.Models, func(m Model) string { return m.Name })
 			return nil, fmt.Errorf("the run has no model %s%s", quote(name), suggest.Or(name, "it has", names))
 		}
+		if len(m.Members) > 0 {
+			return nil, fmt.Errorf("%s is an ensemble, which has no file of its own; give a file for a member: %s", name,
+				strings.Join(m.Task.Of, ", "))
+		}
 		m.Path, m.SHA256 = filepath.ToSlash(files[name]), ""
+	}
+	replaced := func(name string) bool {
+		m := part.Model(name)
+		return files[name] != "" || m != nil &&
+			slices.ContainsFunc(m.Task.Of, func(one string) bool { return files[one] != "" })
+	}
+	for i := range part.Models {
+		if m := &part.Models[i]; len(m.Members) > 0 {
+			m.Members = lists.Map(m.Task.Of, func(one string) Model { return *part.Model(one) })
+			m.Path = m.Members[0].Path
+		}
 	}
 	for _, s := range c.Suites {
 		one := s
 		if one.Solver, one.Published, one.Pairs = nil, nil, nil; !s.Transfers() {
-			one.Models = slices.DeleteFunc(slices.Clone(s.Models), func(name string) bool { return files[name] == "" })
+			one.Models = slices.DeleteFunc(slices.Clone(s.Models), func(name string) bool { return !replaced(name) })
 		}
-		if slices.ContainsFunc(one.Models, func(name string) bool { return files[name] != "" }) {
+		if slices.ContainsFunc(one.Models, replaced) {
 			part.Suites, part.DefaultSuites = append(part.Suites, one), append(part.DefaultSuites, s.Name)
 		}
 	}

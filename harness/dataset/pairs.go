@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"selfheal/internal/numbers"
@@ -24,7 +25,8 @@ func openPairs(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := numbers.Pairs(text, strings.EqualFold(path.Ext(spec.Path), ".csv"))
+	listed := strings.EqualFold(path.Ext(spec.Path), ".csv")
+	all, err := numbers.Pairs(text, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -35,14 +37,14 @@ func openPairs(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 		}
 		l.root = dir
 	}
-	if len(all) > 0 && path.Ext(all[0].A) == "" {
+	if len(all) > 0 && !listed {
 		if ext = ".jpg"; isFile(fsys, path.Join(dir, all[0].A+".png")) {
 			ext = ".png"
 		}
 	}
 	for _, pair := range all {
-		p.add(dir, pair.A+ext, 0)
-		p.others.add(dir, pair.B+ext, 0)
+		p.add(listedAt(dir, pair.A+ext))
+		p.others.add(listedAt(dir, pair.B+ext))
 		p.same = append(p.same, pair.Same)
 	}
 	return p, nil
@@ -75,4 +77,12 @@ func (p *pairs) truths(spec Spec) *truths {
 		return nil
 	}
 	return t
+}
+
+// listedAt returns the folder and name of a listed file, and the label 0. An absolute path is in no folder.
+func listedAt(dir, name string) (string, string, int) {
+	if name = filepath.ToSlash(name); path.IsAbs(name) {
+		dir = ""
+	}
+	return dir, name, 0
 }

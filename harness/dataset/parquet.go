@@ -141,11 +141,14 @@ func (p *pictures) columns(part *picturePart, keys *result.Keys) error {
 
 // readLabels reads a file's labels, from the first of the named columns, and returns this.
 func (p *pictures) readLabels(part *picturePart, columns []string) (label parquet.LeafColumn, err error) {
+	label, name, err := column(part.pages, "labels", columns)
 	if p.unlabelled {
 		p.labels = append(p.labels, make(labels, part.pages.NumRows())...)
-		return parquet.LeafColumn{ColumnIndex: -1}, nil
+		if err != nil {
+			label.ColumnIndex = -1
+		}
+		return label, nil
 	}
-	label, name, err := column(part.pages, "labels", columns)
 	if err != nil {
 		return label, err
 	}

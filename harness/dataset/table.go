@@ -33,6 +33,9 @@ var (
 
 const otherColumns = "*"
 
+// noColumn is the error about a file without the column that is asked for.
+type noColumn struct{ error }
+
 // columns reads the labels of a file and finds its features.
 func (t *table) columns(part *picturePart, keys *result.Keys) error {
 	x, y := featureColumns, targetColumns
@@ -60,7 +63,7 @@ func (t *table) columns(part *picturePart, keys *result.Keys) error {
 			}
 			t.leaves = append(t.leaves, []int{leaf.ColumnIndex})
 			return t.wide(int(values / rows))
-		case t.unlabelled && numbers && slices.Contains(x, path[0]):
+		case keys != nil && keys.Y == "" && numbers && slices.Contains(x, path[0]): // a truth
 			t.leaves = append(t.leaves, []int{leaf.ColumnIndex})
 			return t.wide(1)
 		case list || leaf.ColumnIndex == label.ColumnIndex || strings.HasPrefix(path[0], "__index_level_"):
@@ -73,8 +76,8 @@ func (t *table) columns(part *picturePart, keys *result.Keys) error {
 	}
 	switch {
 	case keys != nil && keys.X != otherColumns:
-		return fmt.Errorf("it has no column %s of lists of numbers; %q stands for all columns beside the labels",
-			shorten(keys.X), otherColumns)
+		return noColumn{fmt.Errorf("it has no column %s of lists of numbers; %q stands for all columns beside the labels",
+			shorten(keys.X), otherColumns)}
 	case len(texts) > 0:
 		return fmt.Errorf("its columns %s hold no numbers; encode or drop them", some(texts))
 	case d == 0:

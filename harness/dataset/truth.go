@@ -39,7 +39,13 @@ func newTruths(n int) *truths { return &truths{labels: make(labels, n), rows: ma
 func readTruths(fsys fs.FS, spec Spec, src source, files *closers) (_ *truths, err error) {
 	n := src.count()
 	t, width, values := newTruths(n), 0, []float32(nil)
-	switch ext := strings.ToLower(path.Ext(spec.Truth)); ext {
+	ext := strings.ToLower(path.Ext(spec.Truth))
+	if isFolder(fsys, spec.Truth) {
+		if ext = ""; isParquet(fsys, spec.Truth) {
+			ext = ".parquet"
+		}
+	}
+	switch ext {
 	case "":
 		return t, t.masks(fsys, spec, src)
 	case ".parquet":
@@ -77,17 +83,22 @@ func readTruths(fsys fs.FS, spec Spec, src source, files *closers) (_ *truths, e
 
 // table prepares to read truths from a column of Parquet files: y of the config's keys, or one called truth or so.
 func (t *truths) table(fsys fs.FS, spec Spec, files *closers) error {
-	names := []string{"truth", "targets", "y"}
-	if spec.Keys != nil {
-		names = []string{spec.Keys.Y}
+	names, split := []string{"truth", "targets", "y"}, ""
+	if spec.Truth == spec.Path {
+		if split = spec.Split; spec.Keys != nil {
+			names = []string{spec.Keys.Y}
+		}
 	}
 	var err error
 	for _, name := range names {
 		var src source
 		of := Spec{Path: spec.Truth, Truth: spec.Truth,
-			Shaping: result.Shaping{Split: spec.Split, Keys: &result.Keys{X: name}, Layout: result.Flat}}
-		if src, err = openParquet(fsys, of, files); err != nil {
+			Shaping: result.Shaping{Split: split, Keys: &result.Keys{X: name}, Layout: result.Flat}}
+		if src, err = openParquet(fsys, of, files); errors.As(err, new(noColumn)) {
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		rows := src.(*table)
 		if rows.count() != len(t.rows) {
@@ -97,6 +108,9 @@ func (t *truths) table(fsys fs.FS, spec Spec, files *closers) error {
 			err := rows.unpack(ids, files)
 			for k, id := range ids {
 				t.rows[id] = rows.values[k*rows.d : (k+1)*rows.d]
+				if err == nil && slices.ContainsFunc(t.rows[id], func(v float32) bool { return v-v != 0 }) {
+					err = fmt.Errorf("row %d holds a number that is not finite", id)
+				}
 			}
 			return err
 		}
@@ -118,10 +132,21 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 	names := lists.Map(entries, fs.DirEntry.Name)
 	names = lists.Only(names, func(name string) bool { return strings.EqualFold(path.Ext(name), ".png") })
 	if f, ok := src.(interface{ file(id int) string }); ok {
+		of := map[string]string{} // the image of each mask
 		for id := range t.rows {
-			base := path.Base(f.file(id))
-			names = append(names[:id:id], strings.TrimSuffix(base, path.Ext(base))+".png")
+			image := f.file(id)
+			name := strings.TrimSuffix(image, path.Ext(image)) + ".png"
+			if !isFile(fsys, path.Join(spec.Truth, name)) {
+				name = path.Base(name)
+			}
+			if of[name] != "" {
+				return fmt.Errorf("its %s would be the mask of %s and of %s; name masks as the images, in the same folders",
+					name, of[name], image)
+			}
+			of[name], names = image, append(names[:id:id], name)
 		}
+	} else if slices.ContainsFunc(names, func(name string) bool { return len(name) != len(names[0]) }) {
+		return errors.New("its files have names of several lengths, which sort 10 before 2; name them 00.png, 01.png")
 	}
 	if len(names) != len(t.rows) {
 		return fmt.Errorf("it has %d PNG files for %d images: a mask is needed for each", len(names), len(t.rows))
@@ -131,6 +156,10 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 		for _, id := range ids {
 			if t.rows[id], err = readMask(fsys, path.Join(spec.Truth, names[id])); err != nil {
 				return err
+			}
+			if first := t.rows[ids[0]]; len(t.rows[id]) != len(first) {
+				return fmt.Errorf("%s has %d pixels, and %s has %d", names[id], len(t.rows[id]), names[ids[0]],
+					len(first))
 			}
 			for _, class := range t.rows[id] {
 				levels[class] = true

@@ -31,7 +31,8 @@ func usual(n *control.Network) []Preprocessing {
 		return []Preprocessing{{Name: "as they are"}}
 	}
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
-	if n.Graph.Levels || n.Opaque() { // uint8 and functions are asked in only one way
+	// uint8, functions, members of ensembles and pairs, whose second images lie in the truth, are asked in only one way
+	if n.Graph.Levels || n.Opaque() || n.Ensemble() || n.Task.Twin() {
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},

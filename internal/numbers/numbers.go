@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Parse reads a row of numbers from each line: CSV, whose first line may name the columns, or JSON lines, each a number
@@ -57,13 +58,21 @@ type Pair struct {
 func Pairs(text string, commas bool) (all []Pair, err error) {
 	for i, line := range strings.Split(strings.TrimRight(text, "\r\n"), "\n") {
 		var pair Pair
+		heading := false
 		if commas {
 			f := strings.Split(strings.TrimSpace(line), ",")
+			for k := range f {
+				f[k] = strings.TrimSpace(f[k])
+			}
+			heading = len(f) == 3 && strings.ContainsFunc(f[2], unicode.IsLetter)
 			if len(f) == 3 && (f[2] == "0" || f[2] == "1") {
 				pair = Pair{A: f[0], B: f[1], Same: float32(f[2][0] - '0')}
 			}
 		} else {
-			switch f := strings.Fields(line); len(f) {
+			f := strings.Fields(line)
+			_, err := strconv.ParseUint(strings.Join(f, ""), 10, 64)
+			heading = len(f) < 3 && err == nil
+			switch len(f) {
 			case 3:
 				pair = Pair{A: numbered(f[0], f[1]), B: numbered(f[0], f[2]), Same: 1}
 			case 4:
@@ -73,7 +82,7 @@ func Pairs(text string, commas bool) (all []Pair, err error) {
 		switch {
 		case pair.A != "" && pair.B != "":
 			all = append(all, pair)
-		case i > 0:
+		case i > 0 || !heading:
 			return nil, fmt.Errorf("line %d is no pair: NAME N M or NAME N NAME M, or as .csv FILE,FILE,1 or 0", i+1)
 		}
 	}

@@ -47,6 +47,10 @@ func TestPairs(t *testing.T) {
 	if got := must.Get(Pairs(text, true))(t); !slices.Equal(got, want) {
 		t.Error(got)
 	}
+	for text, commas := range map[string]bool{"a.png,b.png\n": true, "A 1\nA 1 2": false} {
+		_, err := Pairs(text, commas)
+		must.Refuse(t, err, "line 1 is no pair")
+	}
 	for text, commas := range map[string]bool{"A 1 2\nA 1\n": false, "A 1 2\nA x 2": false, "a,b,1\na,b,2": true,
 		"a,b,1\na,b": true, "a,b,1\n,b,1": true} {
 		_, err := Pairs(text, commas)

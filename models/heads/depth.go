@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"fmt"
 	"math"
 
 	"selfheal/models/onnx"
@@ -15,11 +16,16 @@ const leastDepth = 1e-6
 var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
 	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
 	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true,
-	check: func(Task, onnx.Shape) error { return nil },
+	check: func(_ Task, answer onnx.Shape) error {
+		if asMany(answer) > mostPixels {
+			return fmt.Errorf("a map of depth has at most %d pixels, not %d", mostPixels, asMany(answer))
+		}
+		return nil
+	},
 	// The scores differ by four times what the share lacks of the bar, in steps, with the slope of the mean |log y/t|.
 	scores: func(b *builder, t Task) []string {
 		counts := b.Op("Where", b.Op("Greater", b.truth, b.Float(0)), b.Float(1), b.Float(0))
-		truth := b.Op("Add", b.truth, b.Op("Sub", b.Float(1), counts)) // 1 where it does not count
+		truth := b.Op("Where", b.Op("Greater", b.truth, b.Float(0)), b.truth, b.Float(1))
 		ratio := b.Op("Max", b.Op("Div", b.answer, truth), b.Float(leastDepth))
 		off := b.Op("Abs", b.Op("Log", ratio))
 		most := float32(math.Log1p(t.Tolerance[0]))

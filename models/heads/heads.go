@@ -402,9 +402,10 @@ func (b *builder) row(values []float32) string {
 	return b.Const(&onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{1, int64(len(values))}, Floats: values})
 }
 
-// largest returns the largest of a row's values, [N, 1].
+// largest returns the largest of a row's values, [N, 1]. It is NaN if one is, which ReduceMax alone drops.
 func (b *builder) largest(x string) string {
-	return b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, x, b.Ints(1))
+	nothing := b.Sum(b.Op("Mul", x, b.Float(0)), []int64{1})
+	return b.Op("Add", b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, x, b.Ints(1)), nothing)
 }
 
 // zero is the score of a right answer, 0, as [N, 1]: only the difference of the scores counts.

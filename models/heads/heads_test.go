@@ -75,8 +75,12 @@ func TestNaN(t *testing.T) {
 	testinput.Runtime(t)
 	for _, s := range []Settings{{Kind: Regression, Tolerance: []float64{1}}, {Kind: MultiLabel}} {
 		h := must.Get(Task{Settings: s}.Head(rows(2)))(t)
-		if got := margin(t, h, []float32{float32(math.NaN()), 1}, []float32{1, 1}); got == got {
-			t.Errorf("%s: margin %v", s.Kind, got)
+		for i := range 2 {
+			answer := []float32{1, 1}
+			answer[i] = float32(math.NaN())
+			if got := margin(t, h, answer, []float32{1, 1}); got == got {
+				t.Errorf("%s: margin %v of %v", s.Kind, got, answer)
+			}
 		}
 	}
 }

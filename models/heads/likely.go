@@ -10,9 +10,11 @@ var likely = []struct {
 	words *regexp.Regexp
 	task  string
 }{
-	{regexp.MustCompile(`clip|siglip|image_embeds`), ZeroShot},
-	{regexp.MustCompile(`embed|face|arcface|reid|descriptor`), Verification},
-	{regexp.MustCompile(`angle|pose|landmark|keypoint|depth|steer|coord|regress|rul\b|\bage\b`), Regression},
+	{regexp.MustCompile(`\b(sig)?clip\b|clip_|image_embeds`), ZeroShot},
+	{regexp.MustCompile(`embed|\bface|face(net|_r)|reid|descriptor`), Verification},
+	{regexp.MustCompile(`landmark|keypoint`), Landmarks},
+	{regexp.MustCompile(`depth`), Depth},
+	{regexp.MustCompile(`angle|pose|steer|coord|regress|rul\b|\bage\b`), Regression},
 	{regexp.MustCompile(`tags?\b|attribute|multi.?label`), MultiLabel},
 }
 
