@@ -46,18 +46,13 @@ func NewEnsemble(name string, members []*Network, by string) (*Network, error) {
 		return nil, err
 	}
 	e := &Network{Name: name, Graph: g, pool: first.pool, direct: true, shape: first.shape, classes: first.classes,
-		ID: fmt.Sprintf("%x", hash.Sum(nil)), fast: g, Stepped: by == heads.Vote}
+		ID: fmt.Sprintf("%x", hash.Sum(nil)), fast: g, Ensemble: true,
+		Stepped: by == heads.Vote}
 	for _, m := range members {
 		e.Parameters += m.Parameters
 	}
 	e.losses = newLosses(e, g, g)
 	return e, e.AnsweredBy(&ensemble{members: members, by: by, classes: e.classes})
-}
-
-// Ensemble reports whether the network is several together.
-func (n *Network) Ensemble() bool {
-	_, is := n.file.(*ensemble)
-	return is
 }
 
 // joined appends the logits of an ensemble with such members' logits.

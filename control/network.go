@@ -51,7 +51,8 @@ type Network struct {
 	voting
 	Task *Task // nil for classification
 	// Stepped is set if the logits, or a head's scores, move in steps, so that the gradient can't be theirs.
-	Stepped bool
+	Stepped  bool
+	Ensemble bool // the network is several together, see [NewEnsemble]
 
 	compiling sync.Mutex
 	forward   *ort.Program // compiled on first use
@@ -141,7 +142,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
 		ID: n.ID, pool: n.pool, direct: direct || n.Opaque(), attacked: true, shape: n.shape, classes: n.classes,
-		voting: n.voting, Task: n.Task, Stepped: n.Stepped, function: n.function}
+		voting: n.voting, Task: n.Task, Stepped: n.Stepped, Ensemble: n.Ensemble, function: n.function}
 	if a.fast, err = a.rewrite(n.Graph); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/npy"
@@ -363,6 +364,9 @@ suites:
 			}
 		}
 	}
+	if known := f.Models["far"].Task; known.FAR != 0.3 || len(known.SHA256) != 64 {
+		t.Errorf("the pairs that the threshold follows from are no part of the run: %+v", known)
+	}
 	if accepted != 0.3*pairs/2 || wrong == fell || fell > pairs-3 || wrong < 3 {
 		t.Errorf("%d of %d falsely accepted, %d wrong and %d attacked", accepted, pairs/2, wrong, fell)
 	}
@@ -413,6 +417,9 @@ suites:
   s: {dataset: d, models: [logits, vote], controls: [pca], attacks: [aa], mode: whitebox-through}
 `, "FOLDER", folder)
 	p := testplan.Plan(t, text, 2, 8)
+	_, err := run.Run(t.Context(), testplan.Plan(t, text, 2, 8, "attacks.aa.prove=true", "suites.s.models=[logits]"),
+		run.Options{Out: filepath.Join(t.TempDir(), "out")})
+	must.Refuse(t, err, "bounds, which hold for one file")
 	all, end := states(t, p)
 	killed(t, p, all, end)
 	counts := map[string]int{}

@@ -24,8 +24,8 @@ func (c *Config) WithModels(files map[string]string) (*Config, error) {
 			return nil, fmt.Errorf("the run has no model %s%s", quote(name), suggest.Or(name, "it has", names))
 		}
 		if len(m.Members) > 0 {
-			return nil, fmt.Errorf("%s is an ensemble, which has no file of its own; give a file for a member: %s", name,
-				strings.Join(m.Task.Of, ", "))
+			return nil, fmt.Errorf("%s is an ensemble, which has no file of its own; give a file for a member: %s",
+				name, strings.Join(m.Task.Of, ", "))
 		}
 		m.Path, m.SHA256 = filepath.ToSlash(files[name]), ""
 	}

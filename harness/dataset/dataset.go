@@ -473,7 +473,7 @@ func (d *Dataset) Truth(i int) []float32 {
 	if d.truth == nil {
 		return nil
 	}
-	return d.truth.of(d.ids[i])
+	return d.truth.rows[d.ids[i]]
 }
 
 // Pixels writes the i-th chosen image's pixels into out, of length C·H·W. It returns an error if the file can't be
@@ -509,7 +509,7 @@ func (d *Dataset) appendClasses(b []byte, id, label int) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d.targets[id]))
 	}
 	if d.truth != nil {
-		b, _ = binary.Append(b, binary.LittleEndian, d.truth.of(id))
+		b, _ = binary.Append(b, binary.LittleEndian, d.truth.rows[id])
 	}
 	return b
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"selfheal/internal/normalised"
 )
 
 // rounding is how far a value may lie outside [0,1] by rounding. Normalising in float32 and undoing it leaves up to
@@ -25,23 +27,6 @@ func clip(pixels []float32) (n int) {
 // outside returns the index of the first pixel that is not in [0,1], or −1.
 func outside(pixels []float32) int {
 	return slices.IndexFunc(pixels, func(v float32) bool { return !(v >= 0 && v <= 1) })
-}
-
-// Normalisation is a common way to normalise images.
-type Normalisation struct {
-	Of            string    // the data set with this mean and deviation
-	Mean, Std     []float64 // for each channel
-	Side, Classes int       // side and number of classes of that data set; 0: any
-}
-
-// Normalisations are the usual ones. The second of CIFAR-10 has the mean of each image's own deviation, an old
-// mistake.
-var Normalisations = []Normalisation{
-	{"ImageNet's", []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225}, 0, 0},
-	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2471, 0.2435, 0.2616}, 32, 10},
-	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010}, 32, 10},
-	{"CIFAR-100's", []float64{0.5071, 0.4865, 0.4409}, []float64{0.2673, 0.2564, 0.2762}, 32, 100},
-	{"MNIST's", []float64{0.1307}, []float64{0.3081}, 0, 0},
 }
 
 // explain continues the error about a pixel outside [0,1]: it describes the values of the first images and says what
@@ -77,8 +62,8 @@ func (d *Dataset) explain(pixel float32) string {
 	case from < -20 || to > 20:
 		return text + "which is no scale that is known: save images in [0,1], or levels as uint8"
 	}
-	for _, n := range Normalisations {
-		if !n.fits(low, high) {
+	for _, n := range normalised.Usual {
+		if !n.Fits(low, high) {
 			continue
 		}
 		list := func(v []float64) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
@@ -87,15 +72,4 @@ func (d *Dataset) explain(pixel float32) string {
 	}
 	return text + "as if normalised by a mean and std: save x·std + mean, and give the model its mean and std as " +
 		"preprocess"
-}
-
-// fits reports whether each channel runs from about black's value to at most white's.
-func (n Normalisation) fits(low, high []float64) bool {
-	const near = 0.02
-	ok := len(n.Mean) == len(low)
-	for c := 0; c < len(low) && ok; c++ {
-		black, white := -n.Mean[c]/n.Std[c], (1-n.Mean[c])/n.Std[c]
-		ok = math.Abs(low[c]-black) < near && high[c] < white+near
-	}
-	return ok
 }

@@ -76,8 +76,8 @@ func (t *table) columns(part *picturePart, keys *result.Keys) error {
 	}
 	switch {
 	case keys != nil && keys.X != otherColumns:
-		return noColumn{fmt.Errorf("it has no column %s of lists of numbers; %q stands for all columns beside the labels",
-			shorten(keys.X), otherColumns)}
+		return noColumn{fmt.Errorf("it has no column %s of lists of numbers; %q stands for all columns beside the "+
+			"labels", shorten(keys.X), otherColumns)}
 	case len(texts) > 0:
 		return fmt.Errorf("its columns %s hold no numbers; encode or drop them", some(texts))
 	case d == 0:

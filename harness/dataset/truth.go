@@ -27,9 +27,6 @@ type truths struct {
 
 func (t *truths) classes() (int, []string) { return len(heads.Names), heads.Names }
 
-// of returns an image's truth.
-func (t *truths) of(id int) []float32 { return t.rows[id] }
-
 // newTruths returns truths without numbers yet.
 func newTruths(n int) *truths { return &truths{labels: make(labels, n), rows: make([][]float32, n)} } // heads.Right
 
@@ -140,8 +137,8 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 				name = path.Base(name)
 			}
 			if of[name] != "" {
-				return fmt.Errorf("its %s would be the mask of %s and of %s; name masks as the images, in the same folders",
-					name, of[name], image)
+				return fmt.Errorf("its %s would be the mask of %s and of %s; name masks as the images, in the same "+
+					"folders", name, of[name], image)
 			}
 			of[name], names = image, append(names[:id:id], name)
 		}

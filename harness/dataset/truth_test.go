@@ -62,7 +62,9 @@ func TestMasks(t *testing.T) {
 	files := fstest.MapFS{"x.npy": {Data: floats(2, 1, 2, 3)(make([]float32, 12)...)},
 		"images/b.jpg": {Data: jpegFile(t, picture(20))}, "images/a.png": {Data: pngFile(t, picture(10))},
 		"masks/a.png": maskFile(t, 0, 1, 2, 3, 4, 255), "masks/b.png": maskFile(t, 9),
-		"two/a.png": maskFile(t, 255), "two/b.png": maskFile(t, 0), "one/a.png": maskFile(t, 0), "none/a.txt": {}}
+		"two/a.png": maskFile(t, 255), "two/b.png": maskFile(t, 0), "one/a.png": maskFile(t, 0), "none/a.txt": {},
+		"ten/9.png": maskFile(t, 1), "ten/10.png": maskFile(t, 1),
+		"classes/cat/a.png": {Data: pngFile(t, picture(1))}, "classes/dog/a.png": {Data: pngFile(t, picture(2))}}
 	for _, spec := range []Spec{{Format: "npz", Path: "x.npy"}, {Format: "image-folder", Path: "images"}} {
 		spec.Truth, spec.Indices = "masks", []int{1, 0}
 		d := must.Get(Open(spec, files, 0))(t)
@@ -75,8 +77,21 @@ func TestMasks(t *testing.T) {
 		_, err := Open(Spec{Format: "image-folder", Path: "images", Truth: truth}, files, 0)
 		must.Refuse(t, err, want)
 	}
-	_, err := Open(Spec{Format: "npz", Path: "x.npy", Truth: "one"}, files, 0)
-	must.Refuse(t, err, "it has 1 PNG files for 2 images")
+	for truth, want := range map[string]string{"one": "it has 1 PNG files for 2 images",
+		"ten": "names of several lengths"} {
+		_, err := Open(Spec{Format: "npz", Path: "x.npy", Truth: truth}, files, 0)
+		must.Refuse(t, err, want)
+	}
+	spec := Spec{Format: "image-folder", Path: "classes", Truth: "masks"}
+	_, err := Open(spec, files, 0)
+	must.Refuse(t, err, "its a.png would be the mask of cat/a.png and of dog/a.png")
+	files["masks/dog/a.png"] = maskFile(t, 5)
+	if d := must.Get(Open(spec, files, 0))(t); d.Truth(0)[1] != 1 || d.Truth(1)[0] != 5 {
+		t.Errorf("masks in folders: %v and %v", d.Truth(0), d.Truth(1))
+	}
+	files["masks/dog/a.png"] = &fstest.MapFile{Data: pngFile(t, stdimage.NewGray(stdimage.Rect(0, 0, 2, 2)))}
+	_, err = Open(spec, files, 0)
+	must.Refuse(t, err, "dog/a.png has 4 pixels, and a.png has 6")
 	shaping := result.Shaping{Transform: &result.Transform{Resize: 2, Crop: 2}}
 	_, err = Open(Spec{Format: "image-folder", Path: "images", Truth: "masks", Shaping: shaping}, files, 0)
 	must.Refuse(t, err, "masks are not transformed")
@@ -109,8 +124,16 @@ func TestTruthInParquet(t *testing.T) {
 			t.Errorf("%s, %+v: truth %v", c.path, c.keys, d.Truth(1))
 		}
 	}
+	nan := row(30, 50, 5, float32(math.NaN()))
+	files["nan.parquet"] = parquetOf(t, row(10, 30, 1, 2), row(20, 40, 3, 4), nan)
+	_, err := Open(Spec{Format: "npz", Path: "x.npy", Truth: "nan.parquet"}, files, 0)
+	must.Refuse(t, err, "row 2 holds a number that is not finite")
+	files["hub/set.parquet"] = files["set.parquet"]
+	if d := must.Get(Open(Spec{Format: "npz", Path: "x.npy", Truth: "hub"}, files, 0))(t); d.Truth(2)[1] != 6 {
+		t.Errorf("a folder: %v", d.Truth(2))
+	}
 	spec := Spec{Format: "parquet", Path: "set.parquet", Truth: "two.parquet"}
-	_, err := Open(spec, files, 0)
+	_, err = Open(spec, files, 0)
 	must.Refuse(t, err, "truth two.parquet: it has 2 rows for 3 images")
 	spec.Truth, spec.Keys = "set.parquet", &result.Keys{X: "image", Y: "name"}
 	_, err = Open(spec, files, 0)

@@ -264,10 +264,10 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s: attack %s proves something of classes, and the model's task is another",
 			net.Name, t.Name())
 	}
-	if _, both := recipe.Certificate.(attacks.Bracket); net.Ensemble() && (both || t.Setting().Prove ||
+	if _, both := recipe.Certificate.(attacks.Bracket); net.Ensemble && (both || t.Setting().Prove ||
 		recipe.Certificate != nil && t.Setting().Kind == attacks.BoundsKind) {
-		return recipe, fmt.Errorf("model %s: attack %s proves something by bounds, which hold for one file, and the model "+
-			"is an ensemble", net.Name, t.Name())
+		return recipe, fmt.Errorf("model %s: attack %s proves something by bounds, which hold for one file, and the "+
+			"model is an ensemble", net.Name, t.Name())
 	}
 	if proof := recipe.Certificate; net.Opaque() &&
 		(takesGradients(recipe, net.Classes()) || proof != nil && !recipe.Labels) {

@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
+	"selfheal/internal/normalised"
 )
 
 // Preprocessing turns images in [0,1] into a network's input: (x·Scale − Mean)/Std.
@@ -32,15 +33,15 @@ func usual(n *control.Network) []Preprocessing {
 	}
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
 	// uint8, functions, members of ensembles and pairs, whose second images lie in the truth, are asked in only one way
-	if n.Graph.Levels || n.Opaque() || n.Ensemble() || n.Task.Twin() {
+	if n.Graph.Levels || n.Opaque() || n.Ensemble || n.Task.Twin() {
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
 		Preprocessing{Name: "in [-1,1]", Mean: []float64{0.5}, Std: []float64{0.5}})
 	first := len(list)
-	for i, by := range dataset.Normalisations {
+	for i, by := range normalised.Usual {
 		switch p := (Preprocessing{Name: "by " + by.Of + " mean and deviation", Mean: by.Mean, Std: by.Std}); {
-		case len(by.Mean) != in.C || i > 0 && by.Of == dataset.Normalisations[i-1].Of:
+		case len(by.Mean) != in.C || i > 0 && by.Of == normalised.Usual[i-1].Of:
 		case by.Side == in.H && by.Side == in.W && by.Classes == n.Classes():
 			list = slices.Insert(list, first, p)
 		default:

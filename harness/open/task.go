@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -16,8 +15,28 @@ import (
 	"selfheal/models/ort"
 )
 
+// task is [ReadTask]. The description of a threshold that follows from a file of pairs has the pairs' hash.
 func (o *Opener) task(m *config.Model) (heads.Task, *result.Task, error) {
-	return ReadTask(o.Config.Files, m)
+	t, known, err := ReadTask(o.Config.Files, m)
+	if err == nil && t.FAR > 0 {
+		var d *dataset.Dataset
+		if d, err = o.pairs(m); err == nil {
+			known.SHA256 = d.SHA256()
+			d.Close()
+		}
+	}
+	return t, known, err
+}
+
+// pairs opens all pairs in the file of the data set that a model is scored on first.
+func (o *Opener) pairs(m *config.Model) (*dataset.Dataset, error) {
+	name := o.imagesOf(m, "")
+	if name == "" {
+		return nil, fmt.Errorf("model %s: far: no suite says which pairs it is asked about", m.Name)
+	}
+	spec := Spec(o.Config, name, o.model)
+	spec.Indices, spec.Sample, spec.Limit, spec.SHA256 = nil, nil, 0, ""
+	return dataset.Open(spec, o.Config.Files, 0)
 }
 
 // ReadTask reads what a model's task takes from files, and returns its description for results, nil for
@@ -51,26 +70,21 @@ func ReadTask(files fs.FS, m *config.Model) (t heads.Task, known *result.Task, e
 // threshold returns the threshold by which a verification falsely accepts as large a share of the pairs in its data
 // set's file as its config says, and a notice of it.
 func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string) (_ float64, notice string, err error) {
-	name := o.imagesOf(m, images)
-	if name == "" {
-		return 0, "", errors.New("no suite says which pairs the model is asked about")
-	}
-	bare, spec := *m, Spec(o.Config, name, o.model)
-	bare.Task, spec.Indices, spec.Sample, spec.Limit, spec.SHA256 = config.Task{}, nil, nil, 0, ""
+	bare := *m
+	bare.Task = config.Task{}
 	n, err := o.NetworkOn(pool, &bare, images)
 	if err != nil {
 		return 0, "", err
 	}
 	defer n.Close()
-	d, err := dataset.Open(spec, o.Config.Files, 0)
+	d, err := o.pairs(m)
 	if err != nil {
 		return 0, "", err
 	}
 	defer d.Close()
 	size := n.Shape().Size()
 	if has := len(d.Truth(0)); has != size+1 {
-		return 0, "", fmt.Errorf("data set %s: a truth has the other image's %d values and 1 or 0, not %d numbers",
-			name, size, has)
+		return 0, "", fmt.Errorf("a truth has the other image's %d values and 1 or 0, not %d numbers", size, has)
 	}
 	var alike []float64 // of the pairs that are not the same
 	for i := range d.Len() {

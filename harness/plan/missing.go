@@ -43,8 +43,10 @@ func (p *Plan) Missing(fit string) []Missing {
 		}
 	}
 	for _, j := range p.Jobs {
-		if Absent(cfg.Files, j.Model.Path) {
-			add(missingNetwork(j.Model.Path, cfg.Dataset(j.Suite.Dataset).Spec), j.Model.Name)
+		for _, m := range append(slices.Clone(j.Model.Members), *j.Model) {
+			if Absent(cfg.Files, m.Path) {
+				add(missingNetwork(m.Path, cfg.Dataset(j.Suite.Dataset).Spec), j.Model.Name)
+			}
 		}
 	}
 	for _, c := range cfg.Controls {

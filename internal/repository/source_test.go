@@ -57,7 +57,8 @@ func TestImportRules(t *testing.T) {
 	}
 	helpers := []string{"internal/atomicfile", "internal/checksum", "internal/fault", "internal/filelock",
 		"internal/input", "internal/jpeg", "internal/journal", "internal/lists", "internal/memory",
-		"internal/must", "internal/npy", "internal/number", "internal/numbers", "internal/pickle",
+		"internal/must", "internal/normalised", "internal/npy", "internal/number", "internal/numbers",
+		"internal/pickle",
 		"internal/pillow", "internal/resample", "internal/sealed", "internal/setting", "internal/suggest",
 		"internal/temporary", "internal/terminal",
 		"internal/tree", "internal/vector", "internal/webp"}
