@@ -56,6 +56,9 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 		}
 	}
 	cuts := split.Cuts(n.Task.before(n.Graph))
+	if n.Task != nil {
+		cuts = slices.DeleteFunc(cuts, func(name string) bool { return name == n.Task.answer.Name })
+	}
 	for _, name := range at {
 		if n.Task != nil && !slices.Contains(cuts, name) {
 			return nil, fmt.Errorf("model %s: %q is not a tensor at which the network can be cut before its answer",

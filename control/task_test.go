@@ -78,7 +78,9 @@ func TestGradientsFarFromTheThreshold(t *testing.T) {
 	if made := last.Producers()[last.Outputs[0].Name]; made.Op != "Sigmoid" {
 		t.Errorf("without its head the network ends in %s", made.Op)
 	}
+	_, err := sigmoid.Cut(At{Tensor: sigmoid.Task.answer.Name})
+	must.Refuse(t, err, "is not a tensor at which the network can be cut before its answer")
 	labels.Threshold = 0
-	_, err := steep(t, "Sigmoid", labels)
+	_, err = steep(t, "Sigmoid", labels)
 	must.Refuse(t, err, "between 0 and 1, such as threshold: 0.5")
 }

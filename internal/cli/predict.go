@@ -93,6 +93,10 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 				return err
 			}
 			defer u.Close()
+			if u.Net.Task.Truth() > 0 {
+				return usage("model %s: predict tells classes, and the model's task compares answers with a truth",
+					u.Net.Name)
+			}
 			var list []prediction // without answers at first
 			var pixels func(i int) ([]float32, error)
 			if s.limit > 0 {

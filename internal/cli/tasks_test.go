@@ -89,6 +89,8 @@ func TestTasksOfTheDocs(t *testing.T) {
 	must.Have(t, out, "2×2×2 → task regression", "right on 2 of 3")
 	out = done(t, "doctor", at("pixels.onnx"), "--task", "segmentation,bar=0.9")
 	must.Have(t, out, "the task's scores move in steps")
+	refused(t, exitUsage, "predict tells classes", "predict", "--config", at("new.yaml"), "--model", "pixels", "--data",
+		at("x.npz"))
 	refused(t, exitUsage, "--fit trains by classes", new("--task", "multilabel", "--fit", at("x.npz"))...)
 	refused(t, exitUsage, `not "segment"; did you mean "segmentation"?`, new("--task", "segment")...)
 	if seen != len(given) {

@@ -7,6 +7,7 @@ import (
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/models/heads"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -77,10 +78,13 @@ func TestClasses(t *testing.T) {
 	if p := tables[0].Rows[0][3].Pair; p == nil || *p != [2]float64{0, 0.7} {
 		t.Errorf("bars of %v", p)
 	}
-	alone := classed(t, nil, nil, [][4]int{{10, 3}, {10, 0}}).ClassTables()[0]
-	wantRows(t, alone, []string{"0 | 10 | 100.0 | 30.0", "1 | 10 | 100.0 | 0.0"})
-	if one := classed(t, nil, nil, [][4]int{{10, 3}}).ClassTables(); one != nil {
-		t.Errorf("a table of one class: %v", one)
+	one := classed(t, nil, nil, [][4]int{{10, 3}})
+	alone := one.ClassTables()[0]
+	wantRows(t, alone, []string{"0 | 10 | 100.0 | 30.0"})
+	task := &result.Task{Settings: heads.Settings{Kind: heads.MultiLabel}}
+	one.File.Models = map[string]result.Model{"m": {Task: task}}
+	if tables := one.ClassTables(); tables != nil {
+		t.Errorf("classes of a task: %v", tables)
 	}
 	if alone.Rows[0][3].Bar != 0.3 || alone.Rows[0][3].Pair != nil {
 		t.Errorf("bars of %+v", alone.Rows[0][3])

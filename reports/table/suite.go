@@ -83,6 +83,11 @@ func ends(classes []view.Class, side int) []view.Class {
 // ClassTables gives the accuracy of each class, one line per class, model and control. They need records. If there are
 // many classes, the first table has the ends, and a second one all of them.
 func (s Suite) ClassTables() []Table {
+	for _, m := range s.Models {
+		if task := s.File.Models[m].Task; task != nil && !task.Classifies() {
+			return nil // all images are of the class right
+		}
+	}
 	what, whose, side := "Accuracy in % by class"+s.OfFirstSeed()+versus(s.Controls), "of the network", 0
 	if len(s.Controls) > 0 {
 		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
@@ -108,9 +113,6 @@ func (s Suite) ClassTables() []Table {
 			classes = ends(classes, side)
 		}
 		add(&t, classes)
-	}
-	if many == 1 { // as in the table of accuracies
-		return nil
 	}
 	if many <= manyClasses {
 		return []Table{t.marked()}
