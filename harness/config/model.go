@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"selfheal/internal/setting"
-	"selfheal/models/heads"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -64,7 +63,7 @@ func modelObject(name string, m *Model) object {
 		optional("task", m.task(), "", "the model's task; default: classification"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}, check: func(d *decoder, n *node, where string) {
-		if m.Task.Kind == heads.Ensemble {
+		if len(m.Task.Of) > 0 {
 			for _, e := range n.entries {
 				if e.key != "task" {
 					d.fail(e.pos, "%s.%s: an ensemble has a task alone; its members have the rest", where, e.key)

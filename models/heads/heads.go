@@ -112,6 +112,7 @@ type Kind struct {
 	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
 	measures func(t Task, answer onnx.Shape) Measure
 	measured func(k int) string // names the k-th measure
+	mean     string             // names the mean of all measures behind the first; "" for none
 }
 
 // Kinds is the table of tasks that have a head.
@@ -193,7 +194,7 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments, steps: true, measures: overlaps,
+		scores: segments, steps: true, measures: overlaps, mean: "mean IoU",
 		measured: func(k int) string {
 			if k == 0 {
 				return "right pixels"

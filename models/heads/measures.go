@@ -17,9 +17,6 @@ type Part struct{ Value, Weight float64 }
 // right. A weight of 0 leaves the image out.
 type Measure func(answer []float64, truth []float32) []Part
 
-// MeanIoU is the measure that follows from those of the classes, the mean of their intersections over unions.
-const MeanIoU = "mean IoU"
-
 // numbered names measures by their numbers.
 func numbered(name string) func(k int) string {
 	return func(k int) string { return fmt.Sprint(name, " ", k) }
@@ -40,9 +37,9 @@ func Over(kind string, parts [][]Part) (names []string, values []float64) {
 			names, values = append(names, Kinds[i].measured(k)), append(values, total.Value/total.Weight)
 		}
 	}
-	if kind == Segmentation && len(values) > 1 {
+	if name := Kinds[i].mean; name != "" && len(values) > 1 {
 		mean := stat.Mean(values[1:], nil)
-		names, values = slices.Insert(names, 1, MeanIoU), slices.Insert(values, 1, mean)
+		names, values = slices.Insert(names, 1, name), slices.Insert(values, 1, mean)
 	}
 	return names, values
 }

@@ -12,8 +12,8 @@ FOLDER holds clones at these commits and a wheel, and gets a folder for each net
     git clone https://github.com/johnraivenolazo/face-antispoof-onnx                               # 2b9830bb
     pip download --no-deps rapidocr_onnxruntime==1.4.4
 
-The photos are those of the repositories, and UltraFace RFB-640 finds their faces. No repository has truths for the
-photos. docs/measured/tasks.md says what stands in for them.
+UltraFace RFB-640 finds faces in the repositories' photos. docs/measured/tasks.md says how their truths are made, as no
+repository has any.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def some(faces, size, most):
 
 
 def square(box):
-    """The centre and the side of the square that PFLD's authors cut out around a box."""
+    """Returns the square around a box that PFLD takes: its centre and its side, in pixels."""
     return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, min(box[2] - box[0], box[3] - box[1]) * 1.2
 
 
