@@ -137,13 +137,13 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
-	task, asked, err := o.task(m)
+	task, asked, err := ReadTask(o.Config.Files, m)
 	if err != nil {
 		return nil, err
 	}
 	var notice string
 	if m.Task.FAR > 0 {
-		if task.Threshold, notice, err = o.threshold(pool, m, images); err != nil {
+		if notice, err = o.threshold(pool, m, images, &task, asked); err != nil {
 			return nil, fmt.Errorf("model %s: far: %w", m.Name, err)
 		}
 	}

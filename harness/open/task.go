@@ -67,24 +67,26 @@ func ReadTask(files fs.FS, m *config.Model) (t heads.Task, known *result.Task, e
 	return t, known, nil
 }
 
-// threshold returns the threshold by which a verification falsely accepts as large a share of the pairs in its data
-// set's file as its config says, and a notice of it.
-func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string) (_ float64, notice string, err error) {
+// threshold sets the threshold by which a verification falsely accepts as large a share of the pairs in its data set's
+// file as its config says, and the pairs' hash. It returns a notice of it.
+func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string, task *heads.Task, known *result.Task) (
+	notice string, err error) {
 	bare := *m
 	bare.Task = config.Task{}
 	n, err := o.NetworkOn(pool, &bare, images)
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	defer n.Close()
 	d, err := o.pairs(m)
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	defer d.Close()
+	known.SHA256 = d.SHA256()
 	size := n.Shape().Size()
 	if has := len(d.Truth(0)); has != size+1 {
-		return 0, "", fmt.Errorf("a truth has the other image's %d values and 1 or 0, not %d numbers", size, has)
+		return "", fmt.Errorf("a truth has the other image's %d values and 1 or 0, not %d numbers", size, has)
 	}
 	var alike []float64 // of the pairs that are not the same
 	for i := range d.Len() {
@@ -98,13 +100,13 @@ func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string) (_ fl
 			err = n.Logits(context.Background(), x, a)
 		}
 		if err != nil {
-			return 0, "", err
+			return "", err
 		}
 		alike = append(alike, heads.Alike(m.Task.Metric, a, b))
 	}
-	accepted := int(m.Task.FAR * float64(len(alike)))
+	accepted := int(m.Task.FAR*float64(len(alike)) + 1e-9) // 0.29 of 100 are 29
 	if accepted == 0 || accepted == len(alike) {
-		return 0, "", fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
+		return "", fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
 			"pairs, or the threshold", m.Task.FAR, len(alike))
 	}
 	slices.Sort(alike)
@@ -113,6 +115,7 @@ func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string) (_ fl
 	if m.Task.Metric == heads.Distance {
 		threshold = -threshold
 	}
-	return threshold, fmt.Sprintf("by the threshold %.4g it accepts %d of %d pairs that are not the same", threshold,
+	task.Threshold = threshold
+	return fmt.Sprintf("by the threshold %.4g it accepts %d of %d pairs that are not the same", threshold,
 		accepted, len(alike)), nil
 }
