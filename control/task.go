@@ -71,6 +71,14 @@ func (t *Task) Truth() int {
 	return t.head.Truth
 }
 
+// Judges returns an error for a truth that no answer can be judged by.
+func (t *Task) Judges(truth []float32) error {
+	if t == nil || t.head.Judges == nil {
+		return nil
+	}
+	return t.head.Judges(truth)
+}
+
 // Twin reports whether the truth begins with another image, which the network is asked about, too.
 func (t *Task) Twin() bool { return t != nil && t.size > 0 }
 

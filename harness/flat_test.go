@@ -57,7 +57,7 @@ func TestRowsAnswer(t *testing.T) {
 	for _, s := range cfg.Suites {
 		set := must.Get(o.Scored(s.Dataset))(t)
 		for _, name := range s.Models {
-			net := must.Get(o.Network(cfg.Model(name), s.Dataset))(t)
+			net := must.Get(o.Network(t.Context(), cfg.Model(name), s.Dataset))(t)
 			if net.File() == nil {
 				t.Fatalf("%s: its file does not answer: %q", name, net.Graph.Notices)
 			}
@@ -96,7 +96,7 @@ func TestTreesRefuseGradients(t *testing.T) {
 	cfg := testplan.Plan(t, rowsOf, 1, 8).Config
 	o := must.Get(open.New(cfg, open.Options{}))(t)
 	defer o.Close()
-	net := must.Get(o.Network(cfg.Model("pair"), "cancer"))(t)
+	net := must.Get(o.Network(t.Context(), cfg.Model("pair"), "cancer"))(t)
 	defer net.Close()
 	for _, trial := range must.Get(plan.Trials(cfg.Attack("ce")))(t) {
 		_, err := open.RecipeFor(trial, net)
@@ -128,7 +128,7 @@ func TestContradictedScores(t *testing.T) {
 		cfg := testplan.Plan(t, rowsOf, 1, 8, "models.normalizer.path="+path,
 			"suites.cancer.models=[normalizer]", "suites.cancer.attacks=[]", "default_suites=[cancer]").Config
 		o := must.Get(open.New(cfg, open.Options{}))(t)
-		net := must.Get(o.Network(cfg.Model("normalizer"), "cancer"))(t)
+		net := must.Get(o.Network(t.Context(), cfg.Model("normalizer"), "cancer"))(t)
 		row := must.Get(must.Get(o.Scored("cancer"))(t).Read(0))(t)
 		_, err := open.Alone(net).Logits(t.Context(), row.Pixels)
 		if wrong == "" {

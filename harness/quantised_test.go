@@ -106,7 +106,7 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
 	for i, name := range names[1:] {
-		net := must.Get(o.Network(p.Config.Model(name), ""))(t)
+		net := must.Get(o.Network(t.Context(), p.Config.Model(name), ""))(t)
 		data, same := must.Get(os.ReadFile(files[i]))(t), 0
 		file := must.Get(ort.OpenOriginal(name, &onnx.File{Data: data}, ""))(t)
 		images := every(t, must.Get(o.Scored("test"))(t))
@@ -189,7 +189,7 @@ func TestDynamicQuantisation(t *testing.T) {
 	testinput.Runtime(t)
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
-	job := must.Get(o.Job(p.Jobs[0]))(t)
+	job := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer job.Close()
 	for _, im := range every(t, job.Set) {
 		z, want := make([]float32, 3), must.Get(must.Get(job.Original(t.Context()))(t).Answer(im.Pixels))(t)

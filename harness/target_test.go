@@ -43,7 +43,7 @@ suites:
 	f, records, out := runFor(t, p)
 	opener := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer opener.Close()
-	job := must.Get(opener.Job(p.Jobs[0]))(t)
+	job := must.Get(opener.Job(t.Context(), p.Jobs[0]))(t)
 	defer job.Close()
 	must.Do(t, job.Defend(t.Context(), true))
 	clean := map[string][]result.Record{}

@@ -190,7 +190,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		"controls.greedy.layers=[{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, "+
 			"{at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]")
 	r := openerOf(t, p.Config)
-	b := must.Get(r.Job(p.Jobs[0]))(t)
+	b := must.Get(r.Job(t.Context(), p.Jobs[0]))(t)
 	defer b.Close()
 	set, net := b.Set, b.Net
 	ctx := context.Background()

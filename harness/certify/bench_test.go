@@ -29,7 +29,7 @@ func BenchmarkSamples(b *testing.B) {
 				"models.other.path="+path))(b)
 			o := must.Get(open.New(must.Get(cfg.Selected(nil))(b), open.Options{}))(b)
 			defer o.Close()
-			j := must.Get(o.Job(must.Get(plan.New(o.Config))(b).Jobs[0]))(b)
+			j := must.Get(o.Job(b.Context(), must.Get(plan.New(o.Config))(b).Jobs[0]))(b)
 			defer j.Close()
 			who, im := open.Alone(j.Net), must.Get(j.Set.Read(0))(b)
 			const samples = 5_000

@@ -144,7 +144,7 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	p := testplan.Plan(t, testplan.ChannelsLast(t), 1, 4)
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
-	j := must.Get(o.Job(p.Jobs[0]))(t)
+	j := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer j.Close()
 	prover, who, im := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}, open.Alone(j.Net),
 		must.Get(j.Set.Read(0))(t)
@@ -165,7 +165,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 `, 1, 4, "models.robust.path=harness/testdata/quantised/preact_standard-qdq-channel.onnx")
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
-	j := must.Get(o.Job(p.Jobs[0]))(t)
+	j := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer j.Close()
 	prover, who, im := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}, open.Alone(j.Net),
 		must.Get(j.Set.Read(0))(t)
@@ -190,7 +190,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 `, 2, 4)
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
-	j := must.Get(o.Job(p.Jobs[0]))(t)
+	j := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer j.Close()
 	prover := &Prover{Job: j, Progress: o.Progress, Seed: o.Config.Seed}
 	defer prover.Close()

@@ -15,7 +15,7 @@ import (
 // depends on it. Call it on a config from [Config.Selected], with Limit set.
 func (c *Config) Hash() string {
 	p, limits, fits := c.Portable(), map[string]int{}, c.fitDatasets()
-	p.object().value().each("", func(_ string, v value, unhashed bool) {
+	p.each(func(_ string, v value, unhashed bool) {
 		if unhashed && v.to != nil {
 			reflect.ValueOf(v.to).Elem().SetZero()
 		}
@@ -83,12 +83,23 @@ func (c *Config) Portable() *Config {
 		// numbers are finite, so this can't happen
 		panic("config: it can't be written as JSON and read again: " + err.Error())
 	}
-	p.object().value().each("", func(_ string, v value, _ bool) {
+	p.each(func(_ string, v value, _ bool) {
 		if path, ok := v.to.(*string); ok && v.file {
 			*path = c.relative(*path)
 		}
 	})
 	return p
+}
+
+// each calls visit with all values of the config, those of an ensemble's members among them.
+func (c *Config) each(visit func(where string, v value, unhashed bool)) {
+	c.object().value().each("", visit)
+	for i := range c.Models {
+		for k := range c.Models[i].Members {
+			one := &c.Models[i].Members[k]
+			modelObject(one.Name, one).value().each("", visit)
+		}
+	}
 }
 
 // relative returns an absolute path in the config's folder relative to it, and other paths unchanged.

@@ -21,7 +21,7 @@ const timed = 2 * time.Second
 // Estimate times a few steps of every training of a control whose embedding is absent. It subtracts the steps that a
 // checkpoint has, and writes nothing.
 func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated, error) {
-	f, err := newFitter(cfg, Options{Control: name})
+	f, err := newFitter(ctx, cfg, Options{Control: name})
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ type Tried struct {
 // leaves a finished one. An error about something that the config names, or about another training's files, is an
 // [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
-	f, err := newFitter(cfg, o)
+	f, err := newFitter(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +123,7 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 
 type fitter struct {
 	*open.Opener
+	ctx      context.Context
 	o        Options
 	control  *config.Control
 	networks map[string]*control.Network
@@ -131,8 +132,8 @@ type fitter struct {
 	done     []Fitted
 }
 
-func newFitter(cfg *config.Config, o Options) (*fitter, error) {
-	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
+func newFitter(ctx context.Context, cfg *config.Config, o Options) (*fitter, error) {
+	f := &fitter{ctx: ctx, o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
 		return nil, open.Wrong(cfg.Unknown("control", o.Control))
 	}
@@ -208,7 +209,7 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 	}
 	n := f.networks[name]
 	if n == nil {
-		if n, err = f.Network(m, ""); err != nil {
+		if n, err = f.Network(f.ctx, m, ""); err != nil {
 			return nil, open.Wrong(err)
 		}
 		f.networks[name] = n

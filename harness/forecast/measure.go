@@ -152,7 +152,7 @@ func (m *measuring) unknown(err error) error {
 
 func (m *measuring) open(j *plan.Job) (err error) {
 	start := time.Now()
-	if m.job, err = m.Job(j); err != nil {
+	if m.job, err = m.Job(m.ctx, j); err != nil {
 		return err
 	}
 	if m.job.Set.Len() == 0 {

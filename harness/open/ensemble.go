@@ -1,6 +1,7 @@
 package open
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,8 @@ import (
 )
 
 // openEnsemble opens an ensemble and its members.
-func (o *Opener) openEnsemble(pool *ort.Pool, m *config.Model, images string) (n *control.Network, err error) {
+func (o *Opener) openEnsemble(ctx context.Context, pool *ort.Pool, m *config.Model, images string) (
+	n *control.Network, err error) {
 	var members []*control.Network
 	defer func() {
 		if n == nil {
@@ -22,7 +24,7 @@ func (o *Opener) openEnsemble(pool *ort.Pool, m *config.Model, images string) (n
 		}
 	}()
 	for i := range m.Members {
-		one, err := o.NetworkOn(pool, &m.Members[i], o.imagesOf(m, images))
+		one, err := o.NetworkOn(ctx, pool, &m.Members[i], o.imagesOf(m, images))
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func openedNetwork(t *testing.T, workers int) (*Opener, *control.Network) {
 	cfg.Runtime = config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true}
 	r := must.Get(New(cfg, Options{}))(t)
 	t.Cleanup(r.Close)
-	net := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
+	net := must.Get(r.Network(t.Context(), r.Config.Model("robust"), ""))(t)
 	t.Cleanup(net.Close)
 	return r, net
 }
@@ -121,7 +121,7 @@ func TestOriginal(t *testing.T) {
 	p := testplan.Plan(t, testplan.ChannelsLast(t), 1, 4)
 	o := must.Get(New(p.Config, Options{}))(t)
 	defer o.Close()
-	j := must.Get(o.Job(p.Jobs[0]))(t)
+	j := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer j.Close()
 	file := must.Get(j.Original(t.Context()))(t)
 	im := must.Get(j.Set.Read(0))(t)

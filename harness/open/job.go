@@ -29,7 +29,7 @@ type Job struct {
 }
 
 // Job opens a job's images and network and makes its recipes. Close it.
-func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
+func (o *Opener) Job(ctx context.Context, j *plan.Job) (b *Job, err error) {
 	b = &Job{Job: j, Workers: o.Workers, opener: o}
 	defer func() {
 		if err != nil {
@@ -39,7 +39,7 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	if b.Set, err = o.Scored(j.Suite.Dataset); err != nil {
 		return b, err
 	}
-	if b.Net, err = o.Network(j.Model, j.Suite.Dataset); err != nil {
+	if b.Net, err = o.Network(ctx, j.Model, j.Suite.Dataset); err != nil {
 		return b, err
 	}
 	if err := fits(b.Set.Dataset, b.Net); err != nil {

@@ -6,6 +6,7 @@
 package open
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,17 +119,18 @@ func ReadModel(files fs.FS, path string) (*onnx.File, error) {
 // Network opens a model in the form that is judged. Its file gives the answers, unless it draws random numbers.
 // images names the data set that determines the images' size, if the network leaves it open; "" is the first that its
 // suites score.
-func (o *Opener) Network(m *config.Model, images string) (*control.Network, error) {
-	return o.NetworkOn(o.Pool, m, images)
+func (o *Opener) Network(ctx context.Context, m *config.Model, images string) (*control.Network, error) {
+	return o.NetworkOn(ctx, o.Pool, m, images)
 }
 
 // NetworkOn is [Opener.Network] on another pool.
-func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*control.Network, error) {
+func (o *Opener) NetworkOn(ctx context.Context, pool *ort.Pool, m *config.Model, images string) (
+	*control.Network, error) {
 	if path.Ext(m.Path) == FunctionExt {
 		return o.openFunction(pool, m, images)
 	}
 	if len(m.Members) > 0 {
-		return o.openEnsemble(pool, m, images)
+		return o.openEnsemble(ctx, pool, m, images)
 	}
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
@@ -143,7 +145,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	}
 	var notice string
 	if m.Task.FAR > 0 {
-		if notice, err = o.threshold(pool, m, images, &task, asked); err != nil {
+		if notice, err = o.threshold(ctx, pool, m, images, &task, asked); err != nil {
 			return nil, fmt.Errorf("model %s: far: %w", m.Name, err)
 		}
 	}

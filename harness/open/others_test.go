@@ -20,7 +20,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [pgd]}}`
 	p := testplan.Plan(t, config, 1, 2, "datasets.test.limit=100")
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
-	b := must.Get(o.Job(p.Jobs[0]))(t)
+	b := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	defer b.Close()
 	im := must.Get(b.Set.Read(0))(t)
 	for target, fits := range map[string]func(label int) bool{

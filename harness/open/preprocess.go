@@ -151,11 +151,11 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 const fewVotes = 5
 
 // raw opens a model's network without its preprocessing. Close it.
-func (o *Opener) raw(m *config.Model, images string) (*control.Network, error) {
+func (o *Opener) raw(ctx context.Context, m *config.Model, images string) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
 	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
 	bare.Votes = min(m.Votes, fewVotes)
-	n, err := o.Network(&bare, images)
+	n, err := o.Network(ctx, &bare, images)
 	o.Record.Models[m.Name] = known
 	return n, err
 }
@@ -276,7 +276,7 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	slices.SortStableFunc(order, func(a, b int) int { return count([]int{b}, right) - count([]int{a}, right) })
 	raw := net
 	if !bare {
-		if raw, err = o.raw(m, set.name); err != nil {
+		if raw, err = o.raw(ctx, m, set.name); err != nil {
 			return nil, err
 		}
 		defer raw.Close()

@@ -168,6 +168,11 @@ func fits(d *dataset.Dataset, n *control.Network) error {
 	case needs != has:
 		return fmt.Errorf("the data set's truth has %d numbers an image, the model's task takes %d", has, needs)
 	}
+	for i := range d.Len() {
+		if err := n.Task.Judges(d.Truth(i)); err != nil {
+			return fmt.Errorf("the truth of image %d: %w", d.ID(i), err)
+		}
+	}
 	if d.Classes() > n.Classes() {
 		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
 			"images out, or choose another output by output_name", d.Classes(), n.Classes(), n.Classes())

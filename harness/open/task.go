@@ -1,7 +1,6 @@
 package open
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -69,11 +68,11 @@ func ReadTask(files fs.FS, m *config.Model) (t heads.Task, known *result.Task, e
 
 // threshold sets the threshold by which a verification falsely accepts as large a share of the pairs in its data set's
 // file as its config says, and the pairs' hash. It returns a notice of it.
-func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string, task *heads.Task, known *result.Task) (
-	notice string, err error) {
+func (o *Opener) threshold(ctx context.Context, pool *ort.Pool, m *config.Model, images string, task *heads.Task,
+	known *result.Task) (notice string, err error) {
 	bare := *m
 	bare.Task = config.Task{}
-	n, err := o.NetworkOn(pool, &bare, images)
+	n, err := o.NetworkOn(ctx, pool, &bare, images)
 	if err != nil {
 		return "", err
 	}
@@ -96,26 +95,40 @@ func (o *Opener) threshold(pool *ort.Pool, m *config.Model, images string, task 
 		}
 		a, b := make([]float32, n.Classes()), make([]float32, n.Classes())
 		_, x, _, err := d.Image(i)
-		if err = cmp.Or(err, n.Logits(context.Background(), truth[:size], b)); err == nil {
-			err = n.Logits(context.Background(), x, a)
+		for _, ask := range []struct{ x, z []float32 }{{truth[:size], b}, {x, a}} {
+			if err == nil {
+				err = n.Logits(ctx, ask.x, ask.z)
+			}
 		}
 		if err != nil {
 			return "", err
 		}
 		alike = append(alike, heads.Alike(m.Task.Metric, a, b))
 	}
-	accepted := int(m.Task.FAR*float64(len(alike)) + 1e-9) // 0.29 of 100 are 29
-	if accepted == 0 || accepted == len(alike) {
-		return "", fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
-			"pairs, or the threshold", m.Task.FAR, len(alike))
+	threshold, accepted, err := split(alike, m.Task.FAR)
+	if err != nil {
+		return "", err
 	}
-	slices.Sort(alike)
-	first := len(alike) - accepted
-	threshold := alike[first]/2 + alike[first-1]/2
 	if m.Task.Metric == heads.Distance {
 		threshold = -threshold
 	}
 	task.Threshold = threshold
 	return fmt.Sprintf("by the threshold %.4g it accepts %d of %d pairs that are not the same", threshold,
 		accepted, len(alike)), nil
+}
+
+// split returns the threshold above which at most a share of values lies, and how many do: no threshold parts equal
+// ones.
+func split(values []float64, share float64) (threshold float64, above int, err error) {
+	slices.Sort(values)
+	n := len(values)
+	first := n - int(share*float64(n)+1e-9) // 0.29 of 100 are 29
+	for 0 < first && first < n && values[first] == values[first-1] {
+		first++
+	}
+	if first == 0 || first == n {
+		return 0, 0, fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
+			"pairs, or the threshold", share, n)
+	}
+	return values[first]/2 + values[first-1]/2, n - first, nil
 }

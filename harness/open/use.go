@@ -42,7 +42,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 		return nil, err
 	}
 	u := &Model{Opener: opener}
-	net, err := opener.Network(m, "")
+	net, err := opener.Network(ctx, m, "")
 	if err == nil {
 		u.Classifier = Alone(net)
 	}

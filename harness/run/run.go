@@ -358,7 +358,7 @@ func (r *computed) ready() error {
 // check checks a job, and keeps it open if the memory allows it. compared are the models whose gradients were compared
 // with the CPU provider's.
 func (r *computed) check(j *plan.Job, compared map[string]bool) error {
-	b, err := r.Job(j)
+	b, err := r.Job(r.ctx, j)
 	if err != nil {
 		return err
 	}
@@ -443,7 +443,7 @@ func (r *computed) comparable(b *open.Job) error {
 	}
 	pool := ort.NewPool(0, comparedImages)
 	defer pool.Close()
-	here, err := r.NetworkOn(pool, b.Model, b.Suite.Dataset)
+	here, err := r.NetworkOn(r.ctx, pool, b.Model, b.Suite.Dataset)
 	if err != nil {
 		return err
 	}

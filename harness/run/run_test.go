@@ -91,7 +91,7 @@ func jobOf(t *testing.T, text string) (*open.Opener, *open.Job) {
 	p := testplan.Plan(t, text, 1, 8)
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	t.Cleanup(o.Close)
-	b := must.Get(o.Job(p.Jobs[0]))(t)
+	b := must.Get(o.Job(t.Context(), p.Jobs[0]))(t)
 	t.Cleanup(b.Close)
 	return o, b
 }
@@ -130,7 +130,7 @@ func TestCompare(t *testing.T) {
 	must.Do(t, compare(t.Context(), b.Net, b))
 	standard := *b.Model
 	standard.Path = strings.Replace(standard.Path, "robust", "standard", 1)
-	other := must.Get(o.Network(&standard, ""))(t)
+	other := must.Get(o.Network(t.Context(), &standard, ""))(t)
 	defer other.Close()
 	must.Refuse(t, compare(t.Context(), other, b), "of their length away", "attacks would be weak")
 	b.Attacked = other // the CPU provider is not held against itself

@@ -64,7 +64,7 @@ type review struct {
 
 // Begin opens a job, whose network and images must be those of the results.
 func (r *review) Begin(j *plan.Job) (err error) {
-	if r.job, err = r.Job(j); err != nil {
+	if r.job, err = r.Job(r.ctx, j); err != nil {
 		return open.Wrong(err)
 	}
 	name := j.Suite.Dataset

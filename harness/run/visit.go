@@ -280,7 +280,7 @@ type Source interface {
 func (r *computed) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
 	b, kept := r.kept[j]
 	if delete(r.kept, j); !kept {
-		if b, err = r.Job(j); err != nil {
+		if b, err = r.Job(ctx, j); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package heads
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"selfheal/models/onnx"
 )
@@ -16,6 +17,9 @@ const leastDepth = 1e-6
 var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
 	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
 	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true,
+	judges: func(_ Task, truth []float32) error {
+		return judged(slices.ContainsFunc(truth, func(v float32) bool { return v > 0 }), "pixel")
+	},
 	check: func(_ Task, answer onnx.Shape) error {
 		if asMany(answer) > mostPixels {
 			return fmt.Errorf("a map of depth has at most %d pixels, not %d", mostPixels, asMany(answer))

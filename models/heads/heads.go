@@ -97,6 +97,8 @@ type Head struct {
 	// Twin says that the truth begins with the network's answer for another image, which stands in its place.
 	Twin    bool
 	Measure Measure // nil for tasks without measures
+	// Judges returns an error for a truth that no answer can be judged by; nil where any numbers will do.
+	Judges func(truth []float32) error
 }
 
 // Kind is a row of the table of tasks.
@@ -111,8 +113,9 @@ type Kind struct {
 	twin   bool // see [Head]
 	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
 	measures func(t Task, answer onnx.Shape) Measure
-	measured func(k int) string // names the k-th measure
-	mean     string             // names the mean of all measures behind the first; "" for none
+	measured func(k int) string                  // names the k-th measure
+	judges   func(t Task, truth []float32) error // see [Head]
+	mean     string                              // names the mean of all measures behind the first; "" for none
 }
 
 // Kinds is the table of tasks that have a head.
@@ -142,6 +145,16 @@ var Kinds = []Kind{
 	{Name: MultiLabel, Doc: "labels, each of which holds above `threshold`; the answer is right if all of them, or " +
 		"`labels`, are. A truth is 1, 0 or, for labels that nobody knows, −1",
 		Keys: []string{"threshold", "labels"}, truths: asMany, measures: labelsOf, measured: numbered("right on label"),
+		judges: func(t Task, truth []float32) error {
+			known := false
+			for i, v := range truth {
+				if v != 0 && v != 1 && v != -1 {
+					return fmt.Errorf("label %d is %v; a truth is 1, 0 or, for labels that nobody knows, -1", i, v)
+				}
+				known = known || v >= 0 && (len(t.Labels) == 0 || slices.Contains(t.Labels, i))
+			}
+			return judged(known, "label")
+		},
 		check: func(t Task, answer onnx.Shape) error {
 			if n := asMany(answer); len(t.Labels) > 0 && slices.Max(t.Labels) >= n {
 				return fmt.Errorf("labels has %d, and the network gives labels 0 to %d", slices.Max(t.Labels), n-1)
@@ -195,6 +208,14 @@ var Kinds = []Kind{
 			return nil
 		},
 		scores: segments, steps: true, measures: overlaps, mean: "mean IoU",
+		judges: func(t Task, truth []float32) error {
+			for i, v := range truth {
+				if v != float32(math.Round(float64(v))) {
+					return fmt.Errorf("pixel %d is %v; a truth has each pixel's class", i, v)
+				}
+			}
+			return judged(slices.ContainsFunc(truth, func(v float32) bool { return v != float32(t.Ignored) }), "pixel")
+		},
 		measured: func(k int) string {
 			if k == 0 {
 				return "right pixels"
@@ -210,6 +231,12 @@ var Kinds = []Kind{
 			side := b.Op("Sub", b.Op("Mul", b.part(b.truth, b.values, b.values+1), b.Float(2)), b.Float(1))
 			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
 		}, twin: true, measures: acceptsOf,
+		judges: func(_ Task, truth []float32) error {
+			if v := truth[len(truth)-1]; v != 0 && v != 1 {
+				return fmt.Errorf("its last number is %v; it is 1 for two images of the same, or 0", v)
+			}
+			return nil
+		},
 		measured: func(k int) string { return []string{"falsely accepted", "falsely rejected"}[k] }},
 	landmarks,
 	depth,
@@ -322,6 +349,14 @@ func (t Task) BeforeSigmoid(answer onnx.Shape) (logits Task, ok bool, err error)
 	return t, true, nil
 }
 
+// judged returns an error if nothing counts by which an answer could be judged.
+func judged(any bool, what string) error {
+	if any {
+		return nil
+	}
+	return fmt.Errorf("no %s counts; leave the image out by indices", what)
+}
+
 func asMany(answer onnx.Shape) int { return int(answer[1:].Items()) }
 
 // Head makes the head of a task for an answer of this shape, with the batch in front.
@@ -337,6 +372,9 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps, Twin: k.twin}
 	if k.measures != nil {
 		h.Measure = k.measures(t, shape)
+	}
+	if k.judges != nil {
+		h.Judges = func(truth []float32) error { return k.judges(t, truth) }
 	}
 	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})

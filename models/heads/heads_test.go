@@ -85,6 +85,36 @@ func TestNaN(t *testing.T) {
 	}
 }
 
+// Truths by which no answer can be judged are refused.
+func TestJudges(t *testing.T) {
+	plane, pixels := onnx.Shape{onnx.Batch, 2, 1, 2}, onnx.Shape{onnx.Batch, 1, 1, 2}
+	for _, c := range []struct {
+		task  Settings
+		shape onnx.Shape
+		truth []float32
+		want  string // "" if it can
+	}{
+		{Settings{Kind: MultiLabel}, rows(2), []float32{-1, 1}, ""},
+		{Settings{Kind: MultiLabel}, rows(2), []float32{0, 0.5}, "label 1 is 0.5"},
+		{Settings{Kind: MultiLabel}, rows(2), []float32{-1, -1}, "no label counts"},
+		{Settings{Kind: MultiLabel, Labels: []int{0}}, rows(2), []float32{-1, 1}, "no label counts"},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 7}, ""},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 255}, "no pixel counts"},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{0, 0.5}, "pixel 1 is 0.5"},
+		{Settings{Kind: Verification}, rows(1), []float32{0.5, 1}, ""},
+		{Settings{Kind: Verification}, rows(1), []float32{0.5, 0.5}, "its last number is 0.5"},
+		{Settings{Kind: Depth, Tolerance: []float64{1}}, pixels, []float32{0, 3}, ""},
+		{Settings{Kind: Depth, Tolerance: []float64{1}}, pixels, []float32{0, 0}, "no pixel counts"},
+	} {
+		err := must.Get(Task{Settings: c.task}.Head(c.shape))(t).Judges(c.truth)
+		if c.want == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, c.want)
+		}
+	}
+}
+
 // rows is the shape of answers of so many numbers.
 func rows(n int) onnx.Shape { return onnx.Shape{onnx.Batch, int64(n)} }
 
