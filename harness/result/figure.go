@@ -8,6 +8,7 @@ const (
 	WaterfallFigure   = "waterfall"
 	ControlFigure     = "control"
 	CorruptionsFigure = "corruptions"
+	MeasuresFigure    = "measures"
 	CertifiedFigure   = "certified"
 	QueriesFigure     = "queries"
 	SidesFigure       = "sides"
@@ -18,7 +19,7 @@ const (
 
 // Figures is the table, in a page's order. docs/results.md says what they show.
 var Figures = []string{RadarFigure, CurveFigure, SolverFigure, WaterfallFigure, ControlFigure, CorruptionsFigure,
-	CertifiedFigure, QueriesFigure, SidesFigure, BracketFigure, TransferFigure, TheoryFigure}
+	MeasuresFigure, CertifiedFigure, QueriesFigure, SidesFigure, BracketFigure, TransferFigure, TheoryFigure}
 
 // FigureFiles returns patterns, as of package path, that match the names of figures' files.
 func FigureFiles() (patterns []string) {

@@ -47,6 +47,9 @@ func everyKind(mode string) (*result.File, []result.Record) {
 				c.Recipe = f.Attacks[one.attack].Recipe
 				c.Steps = []result.Step{{Attack: "apgd-ce", Robust: 0.75}, {Attack: "square", Robust: c.Accuracy}}
 			}
+			if one.attack == "none" || one.attack == "fab" {
+				c.Measures = []result.Measure{{Name: "mean IoU", Value: c.Accuracy / 2}}
+			}
 			if one.attack == "gap" {
 				c.Brackets = []result.Bracket{{Epsilon: 2. / 255, Proven: 2, Left: 3}}
 			}
@@ -99,6 +102,7 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		"waterfall-s":   "Clean 100.0, APGD-CE 75.0, Square 50.0",
 		"control-s":     "Control: s. Norm ‖u_t‖ of the control at each layer",
 		"corruptions-s": "m, heal: Fog 75.0, Snow 50.0, Mean 62.5.",
+		"measures-s":    "m, heal: Clean mean IoU 0.5, FAB-T ℓ∞ (2/255) mean IoU 0.375, FAB-T ℓ∞ (4/255) mean IoU 0.25",
 		"certified-s":   "m, undefended, smooth: 75.0 at 0, 75.0 at 0.225, 50.0 at 0.45",
 		"queries-s":     "m, heal, Square ℓ∞ (0.1), 100.0 at 0",
 		"sides-s":       "m, undefended, 100.0 at 0, 75.0 at 2, 25.0 at 4.",
