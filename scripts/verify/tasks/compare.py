@@ -11,6 +11,7 @@ selfheal's report. All networks take an hour on one core.
 
 import argparse
 import dataclasses
+import functools
 import json
 import math
 import pathlib
@@ -90,6 +91,28 @@ def weighted_pixels(classes):
     return descended
 
 
+def detection(y, t):
+    """How surely a box of Yolo-FastestV2's grid shows the object: the best box's worst condition."""
+    y, t = y.reshape(len(y), 605, 95), t.to(y.dtype)
+    rows = torch.arange(605)
+    size = torch.where(rows < 484, 22, 11)
+    at = torch.where(rows < 484, rows, rows - 484)
+    cell = torch.stack([at % size, at // size], -1)[:, None]
+    pixels = torch.where(rows < 484, 16, 32)[:, None, None]
+    small, large = (12.64, 19.39, 37.88, 51.48, 55.71, 138.31), (126.91, 78.23, 131.57, 214.55, 279.92, 258.87)
+    anchors = torch.where((rows < 484)[:, None], torch.tensor(small), torch.tensor(large)).reshape(605, 3, 2)
+    box = y[..., :12].reshape(len(y), 605, 3, 4)
+    centre, extent = (2 * box[..., :2] - 0.5 + cell) * pixels, 4 * box[..., 2:] ** 2 * anchors
+    first, second = t[:, None, None, :2], t[:, None, None, 2:4]
+    cut = (torch.minimum(centre + extent / 2, second) - torch.maximum(centre - extent / 2, first)).clamp(min=0).prod(-1)
+    overlap = cut / (extent.prod(-1) + (second - first).prod(-1) - cut)
+    classes, c = y[..., 15:], t[:, 4:].argmax(-1)
+    own = classes[torch.arange(len(y)), :, c]
+    rest = classes.masked_fill(t[:, None, 4:] > 0, -1).amax(-1)
+    each = [overlap - 0.5, y[..., 12:15] - 0.3, (own - 0.3)[..., None], (own - rest)[..., None]]
+    return functools.reduce(torch.minimum, each).flatten(1).amax(1)
+
+
 @dataclasses.dataclass
 class Case:
     epsilon: str
@@ -108,6 +131,7 @@ CASES = {
     "antispoof": Case("0.1/255", "head={}/head.onnx", real_or_spoof),
     "antispoof-int8": Case("0.1/255", "head={}/head.onnx", real_or_spoof),
     "ultraface": Case("0.5/255", "multilabel,threshold=0.5", multilabel(0.5), mean=127 / 255, std=128 / 255),
+    "yolo": Case("0.5/255", "head={}/head.onnx", detection),
     # Beside the Sigmoid's ends gradients are 0 in float32; the next case's network ends in front of it.
     "ocr": Case("0.5/255", "multilabel,threshold=0.3", multilabel(0.3), multilabel(LOGIT), 0.5, 0.5, "ocr-kernels"),
     "ocr-kernels": Case("1.5/255", "segmentation,bar=0.9", segmentation(0.9, 1), weighted_pixels(1), 0.5, 0.5),
@@ -196,7 +220,8 @@ class Compared:
         for x in self.x[:CHECKED]:
             x = torch.from_numpy(self.taken(x[None]).astype(np.float32))
             w = torch.randn(network(x.double()).shape, generator=generator)
-            (found,) = graph.run(["dx"], {"x": x.numpy(), "cotangent": w.numpy()})
+            batched = w.reshape(1, *w.shape[-len(graph.get_inputs()[1].shape) + 1 :])  # yolo's answer has no batch
+            (found,) = graph.run(["dx"], {"x": x.numpy(), "cotangent": batched.numpy()})
             exact, moved = gradient(network, x, w), x.double() + 1e-6 * torch.randn(x.shape, generator=generator)
             differences.append(np.abs(found - exact).max() / np.abs(exact).max())
             jumps.append(np.abs(gradient(network, moved, w) - exact).max() / np.abs(exact).max())

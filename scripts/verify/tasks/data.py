@@ -10,7 +10,9 @@ FOLDER holds clones at these commits and a wheel, and gets a folder for each net
     git clone https://github.com/KennethWang1221/Face-Detection-and-Recognition-System             # 5638c7a4
     git clone https://github.com/Linzaer/Ultra-Light-Fast-Generic-Face-Detector-1MB                # dffdddda
     git clone https://github.com/johnraivenolazo/face-antispoof-onnx                               # 2b9830bb
+    git clone https://github.com/hpc203/yolo-fastestv2-opencv                                      # f865b7c
     pip download --no-deps rapidocr_onnxruntime==1.4.4
+    pip download --no-deps ultralytics==8.4.190                                                    # two photos
 
 UltraFace RFB-640 finds faces in the repositories' photos. docs/measured/tasks.md says how their truths are made, as no
 repository has any.
@@ -43,6 +45,60 @@ head (float[N, 2] answer, float[N, 1] truth) => (float[N, 1] right, float[N, 1] 
   twice = Mul(truth, two)
   sign = Sub(twice, one)
   right = Mul(margin, sign)
+  wrong = Mul(right, zero)
+}"""
+
+
+# An object stays found if some box of the grid covers it by half, with its class first, and both scores above 0.3.
+DETECTION = """<ir_version: 8, opset_import: ["": 13]>
+detection (float[N, 605, 95] answer, float[N, 84] truth) => (float[N, 1] right, float[N, 1] wrong)
+  <float[1] zero = {0}, float[1] half = {0.5}, float[1] two = {2}, float[1] least = {0.3}, int64[1] last = {-1},
+   int64[3] parts = {12, 3, 80}, int64[4] boxed = {0, 605, 3, 4}, int64[2] pair = {2, 2}, int64[2] one = {1, 1},
+   int64[3] truths = {2, 2, 80}, int64[4] corner = {0, 1, 1, 2}, int64[3] classes = {0, 1, 80},
+   int64[2] flat = {0, -1}> {
+  boxes, seen, chances = Split <axis = 2> (answer, parts)
+  each = Reshape(boxes, boxed)
+  places, sizes = Split <axis = 3> (each, pair)
+  start, end, class = Split <axis = 1> (truth, truths)
+  from = Reshape(start, corner)
+  to = Reshape(end, corner)
+  place2 = Mul(places, two)
+  moved = Add(place2, grid)
+  middle = Mul(moved, stride)
+  size2 = Mul(sizes, two)
+  squared = Mul(size2, size2)
+  size = Mul(squared, anchors)
+  reach = Mul(size, half)
+  low = Sub(middle, reach)
+  high = Add(middle, reach)
+  inner = Max(low, from)
+  outer = Min(high, to)
+  gap = Sub(outer, inner)
+  common = Max(gap, zero)
+  commonX, commonY = Split <axis = 3> (common, one)
+  shared = Mul(commonX, commonY)
+  sizeX, sizeY = Split <axis = 3> (size, one)
+  area = Mul(sizeX, sizeY)
+  side = Sub(to, from)
+  sideX, sideY = Split <axis = 3> (side, one)
+  own = Mul(sideX, sideY)
+  both = Add(area, own)
+  union = Sub(both, shared)
+  overlap = Div(shared, union)
+  overlaps = Squeeze(overlap, last)
+  covers = Sub(overlaps, half)
+  there = Sub(seen, least)
+  asked = Reshape(class, classes)
+  chance = Mul(chances, asked)
+  its = ReduceSum <keepdims = 1> (chance, last)
+  sure = Sub(its, least)
+  away = Mul(asked, two)
+  rest = Sub(chances, away)
+  others = ReduceMax <axes = [-1], keepdims = 1> (rest)
+  first = Sub(its, others)
+  found = Min(covers, there, sure, first)
+  all = Reshape(found, flat)
+  right = ReduceMax <axes = [1], keepdims = 1> (all)
   wrong = Mul(right, zero)
 }"""
 
@@ -277,6 +333,47 @@ def ultraface(source, out, faces, rng):
     save(out, source, x=np.stack(views[:60]), truth=np.stack(truths[:60]).astype(np.float32))
 
 
+# ----------------------------------------------------------------------------------------------------------- objects
+
+
+def found(answer, grid, stride, anchors):
+    """The boxes [k, 4] that a detector's answer [605, 95] shows, the surest first, and their classes."""
+    boxes, seen, chances = answer[:, :12].reshape(605, 3, 4), answer[:, 12:15], answer[:, 15:]
+    middle, reach = (boxes[..., :2] * 2 - 0.5 + grid) * stride, (boxes[..., 2:] * 2) ** 2 * anchors / 2
+    corners, classes = np.concatenate([middle - reach, middle + reach], -1), chances.argmax(1)
+    sure = np.where((seen > 0.3) & (chances.max(1, keepdims=True) > 0.3), seen * chances.max(1, keepdims=True), 0)
+    kept = []
+    for row, anchor in sorted(np.argwhere(sure > 0).tolist(), key=lambda at: -sure[*at]):
+        box = corners[row, anchor]
+        if all(overlap(box[None], other)[0] < 0.4 or c != classes[row] for other, c in kept):
+            kept.append((box, classes[row]))
+    return kept
+
+
+def yolo(source, photos, out):
+    """Photos of 352 by 352, and parts of them. The truth is an object that the detector finds. It takes BGR."""
+    sides = [(16, 22), (32, 11)]
+    cells = [np.stack(np.meshgrid(np.arange(n), np.arange(n)), -1).reshape(-1, 1, 2) for _, n in sides]
+    grid = np.concatenate(cells).astype(np.float32)
+    stride = np.repeat([float(s) for s, _ in sides], [n * n for _, n in sides]).reshape(-1, 1, 1).astype(np.float32)
+    anchors = [12.64, 19.39, 37.88, 51.48, 55.71, 138.31, 126.91, 78.23, 131.57, 214.55, 279.92, 258.87]
+    anchors = np.array(anchors, np.float32).reshape(2, 3, 2)[np.repeat([0, 1], [n * n for _, n in sides])]
+    network, images, truths = session(source / "model.onnx"), [], []
+    for path in photos:
+        whole = photo(path)
+        w, h = whole.size
+        for view in (whole, whole.crop((0, 0, w * 3 // 4, h)), whole.crop((w // 4, 0, w, h))):
+            x = np.ascontiguousarray(pixels(view.resize((352, 352), BILINEAR))[::-1])
+            for box, c in found(network.run(None, {"input.1": x[None]})[0], grid, stride, anchors):
+                images.append(x)
+                truths.append(np.r_[box, np.eye(80)[c]])
+    save(out, source / "model.onnx", x=np.stack(images[:60]), truth=np.stack(truths[:60]).astype(np.float32))
+    head = parser.parse_model(DETECTION)
+    for name, values in (("grid", grid - np.float32(0.5)), ("stride", stride), ("anchors", anchors)):
+        head.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    onnx.save(head, out / "head.onnx")
+
+
 # -------------------------------------------------------------------------------------------------------------- text
 
 
@@ -353,6 +450,10 @@ def main():
     antispoof(out / "face-antispoof-onnx" / "models" / "best" / "98.20", out, faces)
     slim = detector / "models" / "onnx" / "version-slim-320.onnx"
     ultraface(slim, out / "ultraface", bare, np.random.default_rng(7))
+    wheel = zipfile.ZipFile(next(out.glob("ultralytics-*.whl")))
+    shown = [wheel.extract(f"ultralytics/assets/{name}.jpg", out) for name in ("bus", "zidane")]
+    detector = out / "yolo-fastestv2-opencv"
+    yolo(detector, [*sorted((detector / "img").glob("*.jpg")), *map(pathlib.Path, shown)], out / "yolo")
     ocr(next(out.glob("rapidocr_onnxruntime-1.4.4-*.whl")), out, [*plain, *masked], fonts)
 
 
