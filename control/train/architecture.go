@@ -31,7 +31,7 @@ var architectures = map[string]architecture{
 	"fcn":      {[]string{"width"}, 64, 5, 0, fullyConvolutional},
 	"segnet":   {[]string{"width"}, 64, 5, 0, segNet},
 	"dncnn":    {[]string{"width"}, 64, 0, 1, dnCNN},
-	"unet":     {[]string{"width", "stages", "refine"}, 16, 3, 0, uNet},
+	"unet":     {[]string{"width", "stages", "refine", "coarse"}, 16, 3, 0, uNet},
 }
 
 const (
@@ -51,6 +51,8 @@ type Dimensions struct {
 	Stages int `json:"stages,omitzero"`
 	// Refine is the number of convolutions after each transposed one of unet.
 	Refine int `json:"refine,omitzero"`
+	// Coarse is the side of squares of pixels, by whose means unet begins and which its output corrects; 0: none.
+	Coarse int `json:"coarse,omitzero"`
 	// Sizes are the lengths of mlp-ae's layers down to the code. The state's own length may stand first: an
 	// architecture for states of 512 values is written 512, 384, 256; on states of 640 values it has one more layer
 	// of 512.
@@ -58,11 +60,11 @@ type Dimensions struct {
 }
 
 // DimensionKeys are the config's keys of [Dimensions].
-var DimensionKeys = []string{"width", "stages", "refine", "sizes"}
+var DimensionKeys = []string{"width", "stages", "refine", "coarse", "sizes"}
 
 // given returns the keys of the dimensions that are set.
 func (d Dimensions) given() (keys []string) {
-	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Refine != 0, d.Sizes != nil} {
+	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Refine != 0, d.Coarse != 0, d.Sizes != nil} {
 		if set {
 			keys = append(keys, DimensionKeys[i])
 		}
@@ -113,6 +115,10 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 	if m > 0 && (len(state) != 4 || state[2]%m != 0 || state[3]%m != 0) {
 		return nil, fmt.Errorf("%s embeds states of shape [N C H W] with H and W multiples of %d, not %v", name, m,
 			state)
+	}
+	if c := int64(d.Coarse); c != 0 && (c < 2 || state[2]%c != 0 || state[3]%c != 0) {
+		return nil, fmt.Errorf("coarse is the side of squares of pixels, more than 1, that cover a plane of %d×%d, not %d",
+			state[2], state[3], c)
 	}
 	if d.Sizes != nil && int64(d.Sizes[0]) == state.Items() {
 		if d.Sizes = d.Sizes[1:]; len(d.Sizes) == 0 {
@@ -241,8 +247,11 @@ func (a *assembly) norm(x string) string {
 func (a *assembly) relu(x string) string { return a.Op("Relu", x) }
 
 // double repeats every value 2×2 times.
-func (a *assembly) double(x string) string {
-	scales := a.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2}))
+func (a *assembly) double(x string) string { return a.repeated(x, 2) }
+
+// repeated repeats every value n×n times.
+func (a *assembly) repeated(x string, n int) string {
+	scales := a.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, float32(n), float32(n)}))
 	return a.OpWith("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
 		"nearest_mode": "floor"}, x, "", scales)
 }
@@ -328,7 +337,7 @@ func fullyConvolutional(a *assembly, x string) string {
 
 // skipping is an encoder-decoder: stages of convolutions and a pooling, then transposed convolutions. The encoder's
 // states are added to the outputs of the same size, except on the whole plane, which has so many channels at the end.
-// Refine layers follow each.
+// Refine layers follow each. If coarse is set, the output is added to the means of the input's squares.
 func (a *assembly) skipping(x string, depths []int, channels []int64, last int64,
 	layer func(x string, channels int64) string) string {
 	out := a.Shape(x)[1]
@@ -353,8 +362,19 @@ func (a *assembly) skipping(x string, depths []int, channels []int64, last int64
 			h = layer(h, n)
 		}
 	}
-	return a.bounded(a.conv(h, out, 1, 1))
+	if a.Coarse == 0 {
+		return a.bounded(a.conv(h, out, 1, 1))
+	}
+	side := int64(a.Coarse)
+	means := a.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{side, side}, "strides": []int64{side, side}}, x)
+	name := a.name("conv")
+	w := a.drawn(name+".weight", onnx.Shape{out, last, 1, 1}, func() float64 { return faint * a.r.NormFloat64() })
+	corrected := a.convolved(h, 1, 1, w, a.filled(name+".bias", out, 0))
+	return a.Op("Add", a.repeated(means, a.Coarse), corrected)
 }
+
+// faint is the deviation of weights whose output is next to nothing at first.
+const faint = 1e-3
 
 // uNet returns an encoder-decoder like U-Net (Ronneberger et al. 2015), normalised after every convolution: stages of
 // two convolutions and a pooling, then transposed convolutions. The encoder's states are added to the outputs of the

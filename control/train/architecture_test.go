@@ -51,6 +51,10 @@ func TestArchitectures(t *testing.T) {
 	must.Refuse(t, err, "unet has at most 16 stages, not 64")
 	_, err = New("unet", input.State(), true, Dimensions{Refine: 1 << 62}, 0)
 	must.Refuse(t, err, "unet has at most 64 convolutions after each transposed one, not 4611686018427387904")
+	for _, side := range []int{-1, 1, 3, 64} {
+		_, err = New("unet", input.State(), true, Dimensions{Coarse: side}, 0)
+		must.Refuse(t, err, "coarse is the side of squares of pixels, more than 1, that cover a plane of 32×32, not ")
+	}
 	_, err = New("mlp-ae", last.State(), false, Dimensions{Sizes: []int{64}}, 0)
 	must.Refuse(t, err, "sizes lack the code's: 64 is the state's")
 	for _, c := range []struct{ sizes, layers []int }{{[]int{64, 24, 10}, []int{24, 10, 24, 64}},

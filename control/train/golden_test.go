@@ -216,7 +216,8 @@ func TestRecipesAgreeWithPyTorch(t *testing.T) {
 		dimensions   Dimensions
 	}{"unet": {"unet", 0, Dimensions{Width: 4}}, "fcn": {"fcn", 0, Dimensions{Width: 2}},
 		"mlp_ae":  {"mlp-ae", -1, Dimensions{Sizes: []int{64, 24, 10}}},
-		"refined": {"unet", 0, Dimensions{Width: 4, Stages: 2, Refine: 2}}}
+		"refined": {"unet", 0, Dimensions{Width: 4, Stages: 2, Refine: 2}},
+		"coarse":  {"unet", 0, Dimensions{Width: 4, Coarse: 4}}}
 	if len(recipes.Runs) != len(kinds) {
 		t.Fatalf("%d runs", len(recipes.Runs))
 	}

@@ -42,7 +42,7 @@ type Training struct {
 }
 
 // ofNetwork lists the keys of a training that one of kind along has, too.
-var ofNetwork = []string{"architecture", "width", "stages", "refine", "sizes", "start", "weight", "reconstruction"}
+var ofNetwork = []string{"architecture", "width", "stages", "refine", "coarse", "sizes", "start", "weight", "reconstruction"}
 
 // mostHeldOut is how many images judge an embedding unless the config says how many.
 const mostHeldOut = 512
@@ -63,6 +63,7 @@ func (t *Training) rows() []row {
 		optional("width", count(&t.Width), "", "channels of its first layer; default: its own"),
 		optional("stages", count(&t.Stages), "", "halvings of `unet`; default: 3"),
 		optional("refine", count(&t.Refine), "", "convolutions of `unet` after each transposed one; default: none"),
+		optional("coarse", count(&t.Coarse), "", "side of the squares by whose means `unet` begins; default: none"),
 		optional("sizes", list(&t.Sizes, span{least: 1}, count), "",
 			"values of the layers of `mlp-ae` down to the code; the state's may stand first"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),

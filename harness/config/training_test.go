@@ -126,6 +126,7 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "objective: {kind: clean, epsilon: .1}", "120 objective.epsilon kind clean"},
 		{usual + "stages: 2", "103 embedding.stages is for architecture unet not for fcn"},
 		{usual + "refine: 2", "103 embedding.refine is for architecture unet not for fcn"},
+		{usual + "coarse: 4", "103 embedding.coarse is for architecture unet not for fcn"},
 		{"fit: test, path: e.onnx, architecture: unet, epochs: 1, refine: 0", "104 from 1 up"},
 		{usual + "sizes: [8, 4]", "102 embedding.sizes is for architecture mlp-ae not for fcn"},
 		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, width: 2, sizes: [8, 4]", "105 last of sizes"},

@@ -10,7 +10,7 @@ to a few numbers in 20 steps of given gradients.
 
     python3 scripts/goldens/fit.py recipes
 
-writes recipes.json and the embeddings that it begins with, unet.onnx, fcn.onnx, mlp_ae.onnx and refined.onnx: the losses of a hundred
+writes recipes.json and the embeddings that it begins with, unet.onnx, fcn.onnx, mlp_ae.onnx, refined.onnx and coarse.onnx: the losses of a hundred
 steps with the keys that the recipe of the paper's authors and `unet` need, through two networks where `draw` is epoch.
 
     python3 scripts/goldens/fit.py gaussian
@@ -383,6 +383,7 @@ RECIPES = (
      "reconstruction": "mean", "schedule": "step", "drops": [0.75, 0.95]},
     {"embedding": "refined", "optimizer": "sgd", "lr": 0.000002, "momentum": 0.9, "weight_decay": 0.0002, "weight": 0.1,
      "reconstruction": "sum", "schedule": "cosine", "drawn": 3},
+    {"embedding": "coarse", "optimizer": "adam", "lr": 0.00001, "weight": 0.1, "reconstruction": "sum", "schedule": "cosine"},
 )
 # Shares of the rate after a share of all steps.
 RATES = {"cosine": lambda recipe, progress: (1 + np.cos(np.pi * progress)) / 2,
@@ -419,6 +420,7 @@ def recipes():
             torch.manual_seed(recipe["drawn"])
         embedding = {"unet": lambda: embeddings.UNet(4), "fcn": lambda: embeddings.FCN(2),
                      "refined": lambda: embeddings.UNet(4, stages=2, refine=2),
+                     "coarse": lambda: embeddings.UNet(4, coarse=4),
                      "mlp_ae": lambda: embeddings.AutoEncoder(sizes=(features, 24, 10))}[name]().eval()
         example = torch.zeros(2, features) if name == "mlp_ae" else torch.zeros(2, 3, 32, 32)
         export_trained(embedding, name, example)

@@ -54,7 +54,7 @@ SETTLED = 0.3  # share of the steps after which the weight of the reconstruction
 # Arguments of --objective adversarial, with their defaults.
 ADVERSARIAL = {"norm": "linf", "epsilon": None, "steps": 1, "step_size": None, "warmup": 0.0, "ramp": 0.0, "weight_end": None}
 # A fit goes on with the arguments that it began with.
-FIXED = ("held_out", "architecture", "width", "stages", "refine", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
+FIXED = ("held_out", "architecture", "width", "stages", "refine", "coarse", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
          "reconstruction", "weight_start", "objective", "norm", "epsilon", "steps", "step_size", "warmup", "ramp", "weight_end",
          "learns", "lr_warmup", "clip", "average", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
@@ -65,6 +65,7 @@ def parse(argv):
     parser.add_argument("--width", type=export.positive, help="channels of the first layer (default: the architecture's)")
     parser.add_argument("--stages", type=export.positive, help="unet: halvings (default 3)")
     parser.add_argument("--refine", type=export.positive, help="unet: convolutions of each stage of the decoder (default 0)")
+    parser.add_argument("--coarse", type=export.positive, help="unet: side of the squares by whose means it begins (default: none)")
     parser.add_argument("--sizes", type=export.positive, nargs="+", default=[512, 384, 256],
                         help="mlp-ae: of the state and its layers down to the code (default 512 384 256)")
     parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
@@ -124,7 +125,7 @@ def new(arguments):
     """The embedding with weights drawn as `selfheal fit` draws them."""
     if arguments.architecture == "mlp-ae":
         return embeddings.AutoEncoder(sizes=tuple(arguments.sizes))
-    given = {key: getattr(arguments, key) for key in ("width", "stages", "refine")}
+    given = {key: getattr(arguments, key) for key in ("width", "stages", "refine", "coarse")}
     embedding = IMAGES[arguments.architecture](**{key: value for key, value in given.items() if value})
     if arguments.architecture == "fcn":  # without normalisation, PyTorch's own draws fade on the way down
         for layer in embedding.encoder.modules():
@@ -366,8 +367,8 @@ def fit(arguments):
         raise train.TrainingError("--before is for --at last")
     if arguments.held_out and (arguments.at == "last" or arguments.learns != "front"):
         raise train.TrainingError("--held-out is for --at input, and for --learns front")
-    if (arguments.stages or arguments.refine) and arguments.architecture != "unet":
-        raise train.TrainingError("--stages and --refine are for --architecture unet")
+    if (arguments.stages or arguments.refine or arguments.coarse) and arguments.architecture != "unet":
+        raise train.TrainingError("--stages, --refine and --coarse are for --architecture unet")
     if arguments.test and (arguments.at == "last" or arguments.learns != "front"):
         raise train.TrainingError("--test is for --at input, and for --learns front")
     if arguments.at == "last" and (arguments.objective != "clean" or arguments.learns != "front"):

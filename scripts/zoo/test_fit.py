@@ -189,7 +189,7 @@ class Fitting(unittest.TestCase):
 
     def test_dimensions_of_another_architecture_are_refused(self):
         code, _, err = command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--refine", 1, "--out", self.folder())
-        self.assertEqual((code, err), (1, "fit.py: error: --stages and --refine are for --architecture unet\n"))
+        self.assertEqual((code, err), (1, "fit.py: error: --stages, --refine and --coarse are for --architecture unet\n"))
 
     def test_what_diverges_is_not_kept(self):
         folder = self.folder()

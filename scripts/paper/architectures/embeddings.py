@@ -28,17 +28,22 @@ class EncoderDecoder(nn.Module):
     """An embedding of an image in [0, 1], [N, 3, H, W] to the same; H and W multiples of 2^stages.
 
     To what a stage of the decoder gives, the encoder's pooled state of that size is added, but not on the whole
-    plane; `refine` convolutions follow, each normalised. A 1x1 convolution with a sigmoid ends it.
+    plane; `refine` convolutions follow, each normalised. A 1x1 convolution with a sigmoid ends it. With `coarse` there is no
+    sigmoid: the convolution gives next to nothing at first, and is added to the means of squares of so many pixels a side.
     """
 
-    def __init__(self, encoder, channels, last, refine=0):
+    def __init__(self, encoder, channels, last, refine=0, coarse=0):
         super().__init__()
         self.encoder = nn.ModuleList(encoder)
         ups = [*channels[-2::-1], last]
         self.decoder = nn.ModuleList(up_stage(before, after) for before, after in zip(channels[::-1], ups))
         self.refinement = nn.ModuleList(
             nn.Sequential(*(layer for _ in range(refine) for layer in conv_norm_relu(after, after, bias=False))) for after in ups)
-        self.output = nn.Sequential(nn.Conv2d(last, 3, 1), nn.Sigmoid())
+        self.coarse, self.output = coarse, nn.Sequential(nn.Conv2d(last, 3, 1), nn.Sigmoid())
+        if coarse:
+            self.output = self.output[:1]
+            nn.init.normal_(self.output[0].weight, std=1e-3)
+            nn.init.zeros_(self.output[0].bias)
 
     def forward(self, images):
         state, states = images, []
@@ -47,7 +52,10 @@ class EncoderDecoder(nn.Module):
             states.append(state)
         for stage, refinement, skip in zip(self.decoder, self.refinement, [*states[-2::-1], None]):
             state = refinement(stage(state) if skip is None else stage(state) + skip)
-        return self.output(state)
+        if not self.coarse:
+            return self.output(state)
+        means = nn.functional.avg_pool2d(images, self.coarse)
+        return nn.functional.interpolate(means, scale_factor=self.coarse) + self.output(state)
 
 
 VGG16 = (2, 2, 3, 3, 3)  # convolutions of its stages
@@ -68,11 +76,11 @@ class FCN(EncoderDecoder):
 class UNet(EncoderDecoder):
     """Stages of two convolutions, each normalised, and a pooling."""
 
-    def __init__(self, width=16, stages=3, refine=0):
+    def __init__(self, width=16, stages=3, refine=0, coarse=0):
         channels = [width << stage for stage in range(stages)]
         encoder = [nn.Sequential(*conv_norm_relu(before, after, bias=False), *conv_norm_relu(after, after, bias=False),
                                  nn.MaxPool2d(2)) for before, after in zip([3, *channels], channels)]
-        super().__init__(encoder, channels, width, refine)
+        super().__init__(encoder, channels, width, refine, coarse)
 
 
 class SegNet(nn.Module):
