@@ -117,8 +117,8 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 			state)
 	}
 	if c := int64(d.Coarse); c != 0 && (c < 2 || state[2]%c != 0 || state[3]%c != 0) {
-		return nil, fmt.Errorf("coarse is the side of squares of pixels, more than 1, that cover a plane of %d×%d, not %d",
-			state[2], state[3], c)
+		return nil, fmt.Errorf("coarse is the side of squares of pixels, more than 1, that cover a plane of %d×%d, "+
+			"not %d", state[2], state[3], c)
 	}
 	if d.Sizes != nil && int64(d.Sizes[0]) == state.Items() {
 		if d.Sizes = d.Sizes[1:]; len(d.Sizes) == 0 {

@@ -42,7 +42,8 @@ type Training struct {
 }
 
 // ofNetwork lists the keys of a training that one of kind along has, too.
-var ofNetwork = []string{"architecture", "width", "stages", "refine", "coarse", "sizes", "start", "weight", "reconstruction"}
+var ofNetwork = []string{"architecture", "width", "stages", "refine", "coarse", "sizes", "start", "weight",
+	"reconstruction"}
 
 // mostHeldOut is how many images judge an embedding unless the config says how many.
 const mostHeldOut = 512
