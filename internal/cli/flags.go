@@ -487,7 +487,7 @@ func (f *preprocessFlags) add(c flags) {
 	c.text(&f.std, "std", "", "standard deviation of the inputs, likewise", noFiles)
 	c.text(&f.layout, "layout", "", "of the model's input: nchw or nhwc (default: detected)",
 		words(simplify.Layouts()...))
-	c.text(&f.output, "output-name", "", "the output to take (default: the first)", noFiles)
+	c.text(&f.output, "output-name", "", "the output to take, or an inner tensor (default: the first output)", noFiles)
 }
 
 // addSize adds --size, for verbs without images.

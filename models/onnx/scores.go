@@ -63,6 +63,27 @@ func scores(data []byte) (edited []byte, numbered bool) {
 	return marshal(m), named == ""
 }
 
+// EndingAt returns a model whose only output is a tensor that one of its nodes gives, without what that does not need.
+// The tensor is of float32 unless the model says otherwise. ok is false if no node gives it.
+func EndingAt(data []byte, name string) (edited []byte, ok bool) {
+	m, err := parse(data)
+	if err != nil || !slices.ContainsFunc(m.Graph.Node, func(n *pb.NodeProto) bool {
+		return slices.Contains(n.Output, name)
+	}) {
+		return data, false
+	}
+	g, out := m.Graph, pb.Value(name, int32(Float), "")
+	out.Type.GetTensorType().Shape = nil // unknown
+	for _, v := range g.ValueInfo {
+		if v.GetName() == name {
+			out = v
+		}
+	}
+	g.Output = []*pb.ValueInfoProto{out}
+	prune(g)
+	return marshal(m), true
+}
+
 // prune drops nodes and initializers that no output needs.
 func prune(g *pb.GraphProto) {
 	need := map[string]bool{}

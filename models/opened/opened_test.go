@@ -146,3 +146,36 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// A file whose end has no gradient, as a detector's with NonMaxSuppression, is taken up to an inner tensor. The file
+// itself answers there, too.
+func TestInnerTensor(t *testing.T) {
+	testinput.Runtime(t)
+	f := &onnx.File{Data: file(1, "Relu x → r; s=1,12,4; Reshape r s → boxes; Sigmoid boxes → sure; t=1,1,48; "+
+		"Reshape sure t → scores; u=1,48,1; n[48,4]=0.5; w=1,48,4; Reshape n w → all; "+
+		"NonMaxSuppression all scores → y").Bytes(1, 3)}
+	const name = "sure"
+	g := must.Get(opened.Graph(f, simplify.Options{Output: name}, nil))(t)
+	original := must.Get(ort.OpenOriginal("file", f, name))(t)
+	defer original.Close()
+	session := must.Get(ort.OpenGraph(g))(t)
+	defer session.Close()
+	x := make([]float32, 2*48)
+	for i := range x {
+		x[i] = float32((i*7919)%997)/499 - 1
+	}
+	out := must.Get(session.Run([]ort.Tensor{{Shape: append([]int64{2}, image...), Data: x}}))(t)[0]
+	if !slices.Equal(out.Shape, onnx.Shape{2, 12, 4}) {
+		t.Errorf("it gives %v", out.Shape)
+	}
+	for k := range 2 {
+		y := must.Get(original.Run(x[48*k : 48*(k+1)]))(t)
+		if err := ort.Agree(y, out.Data[48*k:48*(k+1)]); err != nil {
+			t.Errorf("image %d: %v", k, err)
+		}
+	}
+	_, err := opened.Graph(f, simplify.Options{Output: "sured"}, nil)
+	must.Refuse(t, err, `has no output "sured"; its outputs are y`)
+	_, err = ort.OpenOriginal("file", f, "sured")
+	must.Refuse(t, err, `it has 1 outputs, and none is called "sured"`)
+}

@@ -266,6 +266,13 @@ func openOriginal(name string, f *onnx.File, data []byte, outputs ...string) (_ 
 	if err != nil {
 		return nil, err
 	}
+	path, named := f.Path, func(v onnx.Value) bool { return v.Name == outputs[0] || outputs[0] == "" }
+	if len(outputs) == 1 && !slices.ContainsFunc(all, named) {
+		if inner, ok := onnx.EndingAt(data, outputs[0]); ok {
+			data, path = inner, ""
+			_, all, err = onnx.Ports(data)
+		}
+	}
 	var out []onnx.Value
 	for _, name := range outputs {
 		at := slices.IndexFunc(all, func(v onnx.Value) bool { return v.Name == name || name == "" })
@@ -289,7 +296,7 @@ func openOriginal(name string, f *onnx.File, data []byte, outputs ...string) (_ 
 	}
 	o.session.in, o.session.fed, o.session.out = in, in, out
 	o.session.sessions.open = func(int) (*rt.DynamicAdvancedSession, error) {
-		return newSession(data, in, out, compileConfig{path: f.Path})
+		return newSession(data, in, out, compileConfig{path: path})
 	}
 	_, err = o.session.sessions.of(Target{}, 0)
 	return o, err

@@ -129,6 +129,7 @@ func Scores(outputs []onnx.Value, label bool) string {
 	return outputs[i].Name
 }
 
+// takeOutput leaves an output of a graph, or has it end at a tensor that one of its nodes gives.
 func takeOutput(g *onnx.Graph, name string) {
 	var names []string
 	for i, out := range g.Outputs {
@@ -138,7 +139,10 @@ func takeOutput(g *onnx.Graph, name string) {
 		}
 		names = append(names, fmt.Sprintf("%.80s", out.Name))
 	}
-	onnx.Refuse("has no output %q; its outputs are %s", name, onnx.Few(names))
+	if g.Producers()[name] == nil {
+		onnx.Refuse("has no output %q; its outputs are %s", name, onnx.Few(names))
+	}
+	g.Outputs = []onnx.Value{{Name: name, DType: onnx.Float, Shape: g.Shapes[name]}}
 }
 
 // IsFlat reports whether a decoded model takes vectors, [N, d].
