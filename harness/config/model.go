@@ -59,7 +59,8 @@ func modelObject(name string, m *Model) object {
 				"attacks that see nothing else"),
 		optional("votes", whole(&m.Votes, setting.Interval{Min: 2, Max: 10_000}), "",
 			"passes whose most frequent class is the answer, of a network that draws at random"),
-		optional("output_name", tensor(&m.OutputName), "", "which output, if there are several, or an inner tensor to end at"),
+		optional("output_name", tensor(&m.OutputName), "",
+			"which output, if there are several, or an inner tensor to end at"),
 		optional("task", m.task(), "", "the model's task; default: classification"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}, check: func(d *decoder, n *node, where string) {

@@ -117,8 +117,11 @@ controls:
 {{- if .Stages}}
       # Draws images to where clean training images lie. For few of them (the epochs here suit 10,000) take more epochs.
       - at: input
-        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: {{.Training}}, epochs: 8,
-                    path: {{printf "%q" .Embedding}}, optimizer: {lr: 0.002}, augment: {flip: true}}
+        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}},
+                    {{if .Coarse}}coarse: {{.Coarse}}, {{end}}fit: {{.Training}}, epochs: 8,
+                    path: {{printf "%q" .Embedding}}, augment: {flip: true}, optimizer: {lr: 0.002},
+                    objective: {kind: gaussian, sigma: 0.06, loss: stability}, weight_start: 1, lr_warmup: 0.1,
+                    clip: 1, average: 0.99}
 {{- else}}
       # Draws states to the subspaces that clean training images lie near.
       - {at: input, embedding: {kind: linear, fit: {{.Training}}, variance: 0.99}}
@@ -257,6 +260,15 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: %s\n", f.out,
 		about.Right, about.Of, about.Name, doubt, next)
 	return err
+}
+
+// Coarse returns the side of the squares by whose means the control's embedding begins, as measured on images of 32×32;
+// 0 for larger images, and for those without such squares.
+func (v configValues) Coarse() int {
+	if h, w := v.Shape[1], v.Shape[2]; h%4 != 0 || w%4 != 0 || max(h, w) > 64 {
+		return 0
+	}
+	return 4
 }
 
 // halvings returns how often an image's sides can be halved, up to the default number of unet.
