@@ -39,17 +39,18 @@ func (o *following) Cost() (cost Cost, err error) {
 	return cost, nil
 }
 
-// slopes returns losses by slopes in place of derivatives, or nil if no operator needs one or none can be computed,
-// such as for integers on the way.
+// slopes returns the losses by slopes in place of derivatives, made on first use; nil if no operator needs one or none
+// can be computed, such as for integers on the way.
 func (l *losses) slopes() *losses {
-	if len(grad.Slopes(l.fast)) == 0 {
-		return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bySlopes == nil && len(grad.Slopes(l.fast)) > 0 {
+		s := newLosses(l.net, l.given, l.fast, l.detours...)
+		if s.sloped = true; s.Prepare(attacks.LogitDifference) == nil {
+			l.bySlopes = s
+		}
 	}
-	s := newLosses(l.net, l.given, l.fast, l.detours...)
-	if s.sloped = true; s.Prepare(attacks.LogitDifference) != nil {
-		return nil
-	}
-	return s
+	return l.bySlopes
 }
 
 // Along implements [attacks.Other]: a network has slopes.
@@ -57,40 +58,40 @@ func (n *Network) Along(gradient string) (attacks.Oracle, error) {
 	if gradient != attacks.Slopes || n.Opaque() || n.votes > 0 {
 		return nil, nil
 	}
-	n.compiling.Lock()
-	defer n.compiling.Unlock()
-	if n.sloped == nil {
-		if n.sloped = n.losses.slopes(); n.sloped == nil {
-			return nil, nil
-		}
+	if s := n.slopes(); s != nil {
+		return &following{n, s, n.file != nil}, nil
 	}
-	return &following{n, n.sloped, n.file != nil}, nil
+	return nil, nil
 }
 
 // Along implements [attacks.Other]: a controlled network has slopes, the gradient detached from the controls, and that
 // of the bare network.
-func (d *Defended) Along(gradient string) (_ attacks.Oracle, err error) {
-	d.others.Lock()
-	defer d.others.Unlock()
+func (d *Defended) Along(gradient string) (attacks.Oracle, error) {
 	switch {
 	case gradient == attacks.Slopes:
-		if d.sloped == nil {
-			if d.sloped = d.losses.slopes(); d.sloped == nil {
-				return nil, nil
-			}
+		if s := d.slopes(); s != nil {
+			return &following{d, d.with(s), d.c.ByFile()}, nil
 		}
-		return &following{d, d.with(d.sloped), d.c.ByFile()}, nil
 	case gradient == attacks.Detached && d.knows != Detached:
-		if d.detached == nil {
-			if d.detached, err = d.c.WhiteBox(Detached); err != nil {
-				return nil, err
-			}
+		detached, err := d.detach()
+		if err != nil {
+			return nil, err
 		}
-		return &following{d, d.detached, d.c.ByFile()}, nil
+		return &following{d, detached, d.c.ByFile()}, nil
 	case gradient == attacks.Bare:
 		return &following{d, d.c.net.losses, true}, nil
 	}
 	return nil, nil
+}
+
+// detach returns the controlled network with its controls as constants, compiled on first use.
+func (d *Defended) detach() (_ *Defended, err error) {
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	if d.detached == nil {
+		d.detached, err = d.c.WhiteBox(Detached)
+	}
+	return d.detached, err
 }
 
 // with returns the controlled network with other losses of the same graphs.

@@ -20,8 +20,9 @@ type losses struct {
 	detours []grad.Detour // parts that the gradient does not pass through
 	sloped  bool          // by slopes instead of derivatives, see [grad.Sloped]
 
-	mu    sync.Mutex
-	heads map[attacks.Loss]head
+	mu       sync.Mutex
+	heads    map[attacks.Loss]head
+	bySlopes *losses // see [losses.slopes]
 }
 
 // head is a program that computes the gradient of a loss. If the program serves several losses, it also says which
@@ -124,5 +125,8 @@ func (l *losses) close() {
 	defer l.mu.Unlock()
 	for _, h := range l.heads {
 		h.program.Close() // a head may occur more than once
+	}
+	if l.bySlopes != nil {
+		l.bySlopes.close()
 	}
 }

@@ -46,7 +46,6 @@ type Network struct {
 	file      File      // nil if the opened network answers
 	lent      bool      // another network owns the file and closes it
 	unrounded *losses   // of the network without rounding, for a file that rounds
-	sloped    *losses   // by slopes, see [grad.Sloped]; made on first use
 	function  *Function // nil unless the network is one
 	voting
 	Task *Task // nil for classification
@@ -258,9 +257,6 @@ func (n *Network) Close() {
 	}
 	if n.Task != nil && !n.attacked {
 		n.Task.close()
-	}
-	if n.sloped != nil {
-		n.sloped.close()
 	}
 	n.losses.close()
 }

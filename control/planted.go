@@ -31,7 +31,6 @@ type Planted struct {
 
 	others sync.Mutex
 	along  map[string]*Planted // other gradients of the same readouts
-	owned  *Defended           // closed with it; nil for none
 }
 
 // Planted compiles the network with readouts. Errors say why it has no last linear layer.
@@ -252,16 +251,11 @@ func (p *Planted) Sloping(r Readout) attacks.Oracle {
 
 // Close frees the programs.
 func (p *Planted) Close() {
-	for _, l := range []*losses{p.losses, p.sloped} {
-		if l != nil {
-			l.close()
-		}
+	if p.losses != nil {
+		p.losses.close()
 	}
 	for _, other := range p.along {
 		other.Close()
-	}
-	if p.owned != nil {
-		p.owned.Close()
 	}
 	if p.forward != nil {
 		p.forward.Close()
@@ -305,15 +299,10 @@ func (p *Planted) other(gradient string) (other *Planted, err error) {
 	case gradient == attacks.Bare:
 		other, err = p.net.Planted()
 	case gradient == attacks.Detached && p.of.knows != Detached:
-		d, err := p.of.c.WhiteBox(Detached)
-		if err != nil {
-			return nil, err
+		var d *Defended
+		if d, err = p.of.detach(); err == nil {
+			other, err = d.Planted()
 		}
-		if other, err = d.Planted(); err != nil {
-			d.Close()
-			return nil, err
-		}
-		other.owned = d
 	}
 	if other != nil && err == nil {
 		p.along[gradient] = other

@@ -34,9 +34,8 @@ type Defended struct {
 	backwards pullbacks // for an iterating solver with Through; otherwise nil
 	knows     Knowledge
 
-	others   sync.Mutex
-	sloped   *losses   // by slopes; made on first use
-	detached *Defended // made on first use
+	compiling sync.Mutex
+	detached  *Defended // made on first use, see [Defended.detach]
 }
 
 // WhiteBox compiles the gradients of a controlled network. Errors name operators without a gradient rule. Close it
@@ -121,9 +120,6 @@ func (c *Controller) compose(name string, from int,
 func (d *Defended) Close() {
 	if d.losses != nil {
 		d.losses.close()
-	}
-	if d.sloped != nil {
-		d.sloped.close()
 	}
 	if d.detached != nil {
 		d.detached.Close()
