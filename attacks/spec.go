@@ -357,18 +357,15 @@ var fabParameters = []Parameter{
 }
 
 // Kinds returns the attacks' names, in the table's order.
-func Kinds() []string { return lists.Map(Specs, func(s Spec) string { return s.Kind }) }
+func Kinds() []string { return kinds(Specs) }
+
+func kinds(of []Spec) []string { return lists.Map(of, func(s Spec) string { return s.Kind }) }
 
 // ByLabels returns the kinds that see classes alone.
-func ByLabels() (all []string) {
-	labels := lists.Only(Specs, func(s Spec) bool { return s.labels })
-	return lists.Map(labels, func(s Spec) string { return s.Kind })
-}
+func ByLabels() []string { return kinds(lists.Only(Specs, func(s Spec) bool { return s.labels })) }
 
 // ByScores returns the kinds that take no gradients: those that see classes alone, and those that see scores too.
-func ByScores() []string {
-	return lists.Map(lists.Only(Specs, Spec.blind), func(s Spec) string { return s.Kind })
-}
+func ByScores() []string { return kinds(lists.Only(Specs, Spec.blind)) }
 
 // blind reports whether the attack asks for answers alone.
 func (s Spec) blind() bool {
@@ -403,8 +400,7 @@ func AllTraits() []Traits {
 
 // WithoutGradients returns the attacks of [ByScores] that have a norm.
 func WithoutGradients() []string {
-	return lists.Map(lists.Only(Specs, func(s Spec) bool { return !s.free && !s.proves && s.blind() }),
-		func(s Spec) string { return s.Kind })
+	return kinds(lists.Only(Specs, func(s Spec) bool { return !s.free && !s.proves && s.blind() }))
 }
 
 // ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
@@ -425,10 +421,8 @@ func ShortNames() map[string]string {
 
 // Lookup returns the row of a kind. The error names all kinds.
 func Lookup(kind string) (Spec, error) {
-	for _, s := range Specs {
-		if s.Kind == kind {
-			return s, nil
-		}
+	if s := lists.Find(Specs, func(s Spec) bool { return s.Kind == kind }); s != nil {
+		return *s, nil
 	}
 	return Spec{}, fmt.Errorf("unknown attack %q (want %s)", kind, strings.Join(Kinds(), ", "))
 }
@@ -454,19 +448,19 @@ func (s Spec) Accepts() []Parameter {
 
 // Minimises reports whether a kind looks for the smallest perturbation.
 func Minimises(kind string) bool {
-	s, err := Lookup(kind)
-	return err == nil && s.minimises
+	s, _ := Lookup(kind)
+	return s.minimises
 }
 
 // Proves reports whether a kind is a certificate.
 func Proves(kind string) bool {
-	s, err := Lookup(kind)
-	return err == nil && s.proves
+	s, _ := Lookup(kind)
+	return s.proves
 }
 
 // ProofOf returns how a kind proves, by default parameters; the zero value for a kind that is no certificate.
 func ProofOf(kind string) Proof {
-	if s, err := Lookup(kind); err == nil && s.proves {
+	if s, _ := Lookup(kind); s.proves {
 		return s.start(common{}).(Certificate).Proof()
 	}
 	return Proof{}
@@ -486,7 +480,7 @@ func Listed(kind string) []string {
 
 // Variant returns how the title of a kind names one value of its list, such as 4×4; "" if titles do not name it.
 func Variant(kind, value string) string {
-	if s, err := Lookup(kind); err == nil && s.variant != "" && value != "" {
+	if s, _ := Lookup(kind); s.variant != "" && value != "" {
 		return fmt.Sprintf(s.variant, value)
 	}
 	return ""
@@ -494,8 +488,8 @@ func Variant(kind, value string) string {
 
 // Free reports whether a kind has neither norm nor epsilon.
 func Free(kind string) bool {
-	s, err := Lookup(kind)
-	return kind == CorruptionKind || err == nil && s.free
+	s, _ := Lookup(kind)
+	return s.free || kind == CorruptionKind
 }
 
 // CheckNorm returns an error if the attack does not exist in a norm.
@@ -524,10 +518,8 @@ func (s Spec) version(name string) (Version, error) {
 	if name == "" {
 		return s.Versions[0], nil
 	}
-	for _, v := range s.Versions {
-		if v.Name == name {
-			return v, nil
-		}
+	if v := lists.Find(s.Versions, func(v Version) bool { return v.Name == name }); v != nil {
+		return *v, nil
 	}
 	known := lists.Map(s.Versions, func(v Version) string { return v.Name })
 	return Version{}, fmt.Errorf("unknown version %q of %s (want %s)", name, s.Kind, strings.Join(known, ", "))

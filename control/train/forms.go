@@ -3,6 +3,7 @@ package train
 import (
 	"slices"
 
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
 
@@ -63,17 +64,17 @@ func otherForm(g *onnx.Graph, n *onnx.Node, direct bool) (onnx.Attrs, bool) {
 	if n.Op == "ConvTranspose" {
 		sign = 1
 	}
-	k := len(win.Kernel)
-	pads := make([]int64, 2*k)
-	for i := range k {
-		reach := (win.Kernel[i] - 1) * win.Dilations[i]
-		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
+	pads := grad.Turned(win)
+	if pads == nil {
+		return nil, false
+	}
+	for i, pad := range win.Pads[len(win.Kernel):] {
 		// With stride 1 an output padding is more of the same border, which the sizes show.
-		if win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 ||
-			y[i+2] != x[i+2]+sign*(reach-win.Pads[i]-win.Pads[i+k]) {
+		if y[i+2] != x[i+2]+sign*(pads[i]-pad) {
 			return nil, false
 		}
 	}
+	win.Pads = pads
 	fewer, places := x[1]-y[1], y[2:].Items()          // channels
 	better := direct || fewer < 0 || places < smallMap // as a Conv
 	if n.Op == "Conv" {
@@ -82,8 +83,7 @@ func otherForm(g *onnx.Graph, n *onnx.Node, direct bool) (onnx.Attrs, bool) {
 	if !better || onnx.Shape(win.Kernel).Items() == 1 {
 		return nil, false
 	}
-	return onnx.Attrs{"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides),
-		"dilations": slices.Clone(win.Dilations), "pads": pads}, true
+	return win.Attrs(onnx.Attrs{}), true
 }
 
 // flip reverses the taps of a weight and exchanges its channels.

@@ -88,7 +88,7 @@ func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 		outPad[i] = (x[i+2] + win.Pads[i] + win.Pads[i+k] - reach - 1) % win.Strides[i]
 	}
 	if t, ok := c.G.Consts[n.Inputs[1]]; ok {
-		if pads := turned(win); pads != nil {
+		if pads := Turned(win); pads != nil {
 			flipped := c.Const(exchange(t, int(group), reversed(win.Kernel)))
 			w := onnx.Window{Kernel: win.Kernel, Dilations: win.Dilations, Pads: pads}
 			return c.OpWith("Conv", w.Attrs(onnx.Attrs{"group": group}), g, flipped)
@@ -103,8 +103,8 @@ func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	return c.OpWith("ConvTranspose", attrs, g, n.Inputs[1])
 }
 
-// turned returns the pads of the reversed convolution; nil if it has strides or would have to crop.
-func turned(win onnx.Window) []int64 {
+// Turned returns the pads of the reversed convolution; nil if it has strides or would have to crop.
+func Turned(win onnx.Window) []int64 {
 	k := len(win.Kernel)
 	pads := make([]int64, 2*k)
 	for i := range k {

@@ -54,7 +54,7 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 //
 // the same with x and g exchanged, the taps in reverse order and another padding.
 func (v *correlation) swap(x onnx.Shape) {
-	pads := turned(v.win)
+	pads := Turned(v.win)
 	if pads == nil || v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
 		return
 	}
