@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
 
 	"selfheal/internal/lists"
@@ -169,11 +168,7 @@ func (o *averaged) Gradient(ctx context.Context, x []float32, loss Loss, label, 
 		return err
 	}
 	sum := fnv.New64a()
-	var bits [4]byte
-	for _, v := range x {
-		binary.LittleEndian.PutUint32(bits[:], math.Float32bits(v))
-		sum.Write(bits[:])
-	}
+	_ = binary.Write(sum, binary.LittleEndian, x) // a hash gives no error
 	rng := rand.New(rand.NewPCG(o.seed, sum.Sum64()))
 	var one Evaluation
 	beside := make([]float32, len(x))

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
 
 	"selfheal/attacks"
@@ -53,11 +52,7 @@ const (
 // each asks times times about an image, with other random numbers each time.
 func (v voting) each(x []float32, stream uint64, times int, ask func(further [][]float32) error) error {
 	h := fnv.New64a()
-	b := make([]byte, 4*len(x))
-	for i, p := range x {
-		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(p))
-	}
-	h.Write(b)
+	_ = binary.Write(h, binary.LittleEndian, x) // a hash gives no error
 	further := lists.Map(v.draws, func(d simplify.Draw) []float32 { return make([]float32, d.Size) })
 	for k := range times {
 		rng := rand.New(rand.NewPCG(v.seed^h.Sum64(), stream<<32|uint64(k)))
