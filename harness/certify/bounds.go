@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
 	"selfheal/models/bounds"
@@ -270,13 +271,8 @@ func refute(ctx context.Context, p *Prover, c Case, a Attack, proofs Proof, radi
 	if err != nil {
 		return f, err
 	}
-	found := 0 // number of images that the attack has left within the ball
-	for _, is := range work.Values {
-		if is {
-			found++
-		}
-	}
-	if found > 0 {
+	// the images that the attack has left within the ball
+	if found := lists.Count(wrong, func(i int) bool { return work.Values[i] }); found > 0 {
 		f.Impossible = true
 		f.Broken = fmt.Sprintf("%d images that %s certifies %s are answered wrong within it", found, c.Name(), where)
 	}
@@ -291,10 +287,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	} else if err != nil {
 		return seconds, err
 	}
-	some := make([]int, min(p.Set.Len(), p.Cores()))
-	for i := range some {
-		some[i] = i
-	}
+	some := lists.To(min(p.Set.Len(), p.Cores()))
 	how := c.Recipe.Certificate.(attacks.Bounds)
 	method, longest := bounds.Method(how.Method), 0.0 // of a branched image
 	if method == bounds.BetaCROWN {

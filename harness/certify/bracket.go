@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/models/bounds"
 )
 
@@ -146,12 +147,9 @@ func (g *gaps) between(low, high, rise float64) (radius float64, column bool) {
 // choose lists images for the next step, the widest gap first: as many at the same rung, or at any search by bounds,
 // as time allows.
 func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []int) {
-	var all []int
-	for i, one := range g.each {
-		if g.right(i) && mine(i) && one.rung < len(g.rungs) {
-			all = append(all, i)
-		}
-	}
+	all := lists.Where(len(g.each), func(i int) bool {
+		return g.right(i) && mine(i) && g.each[i].rung < len(g.rungs)
+	})
 	dear := func(i int) int {
 		if g.rungs[g.each[i].rung].Cheap {
 			return 0
@@ -281,13 +279,8 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 	return err
 }
 
-func (w *bracketing) unbroken() (n int) {
-	for i, one := range w.each {
-		if w.right(i) && math.IsInf(one.broken, 1) {
-			n++
-		}
-	}
-	return n
+func (w *bracketing) unbroken() int {
+	return len(lists.Where(len(w.each), func(i int) bool { return w.right(i) && math.IsInf(w.each[i].broken, 1) }))
 }
 
 // agree returns an error if an image is proven within a radius at which an attack has broken it.

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Job is a command to run for each of several shards.
@@ -21,6 +23,9 @@ type Job struct {
 	Which   []int    // those to run, from 1, ascending
 	Dir     string   // the run's folder, an absolute path that is the same on all machines
 }
+
+// All returns the numbers of n shards.
+func All(n int) []int { return lists.To(n + 1)[1:] }
 
 // State is the state of a shard on an engine.
 type State int

@@ -8,6 +8,7 @@ import (
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 )
 
 // find makes the group's entries and returns their columns.
@@ -109,13 +110,8 @@ func (e *Entry) right(image int, columns []int) bool {
 }
 
 // count returns the number of images that an entry is right on under every one of some columns.
-func (e *Entry) count(columns []int) (right int) {
-	for k := range e.N {
-		if e.right(k, columns) {
-			right++
-		}
-	}
-	return right
+func (e *Entry) count(columns []int) int {
+	return len(lists.Where(e.N, func(image int) bool { return e.right(image, columns) }))
 }
 
 // order ranks by the fraction of images that are right under every chosen column, then by clean accuracy, then by
@@ -123,18 +119,12 @@ func (e *Entry) count(columns []int) (right int) {
 func (g *Group) order() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
-		e, lacks := &g.Entries[i], 0
-		for _, c := range g.RankedBy {
-			if e.Cells[c].Score == nil {
-				lacks++
-			}
-		}
-		if lacks > 0 {
+		e := &g.Entries[i]
+		if lacks := lists.Count(g.RankedBy, func(c int) bool { return e.Cells[c].Score == nil }); lacks > 0 {
 			e.Unranked = fmt.Sprintf("it lacks %d of the %d columns that the ranking is by", lacks, len(g.RankedBy))
 			continue
 		}
-		right := e.count(g.RankedBy)
-		e.Place = Place{1, [2]int{1, 1}, score(e.N, right)}
+		e.Place = Place{1, [2]int{1, 1}, score(e.N, e.count(g.RankedBy))}
 	}
 	accuracy := func(s *Score) float64 {
 		if s == nil {
@@ -183,13 +173,8 @@ func (g *Group) Rivals(a, b *Entry) bool { return g.apart(a) == g.apart(b) }
 // hardest. Without attacks it returns clean images, else any column.
 func (g *Group) rankedBy() []int {
 	for _, kind := range []func(Column) bool{Column.adversarial, Column.clean, func(Column) bool { return true }} {
-		var by []int
-		for i, c := range g.Columns {
-			if kind(c) {
-				by = append(by, i)
-			}
-		}
-		if by != nil {
+		by := lists.Where(len(g.Columns), func(i int) bool { return kind(g.Columns[i]) })
+		if len(by) > 0 {
 			return g.shared(by)
 		}
 	}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"selfheal/harness/cell"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 )
 
 // Pair compares two entries of a group.
@@ -156,14 +158,11 @@ func (a *Place) above(b *Place, t *Test) {
 func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
 	known := map[string]T{}
 	return func(entry int, columns []int) T {
-		key := []rune{rune(entry)}
-		for _, c := range columns {
-			key = append(key, rune(c))
-		}
-		v, ok := known[string(key)]
+		key := fmt.Sprint(entry, columns)
+		v, ok := known[key]
 		if !ok {
 			v = of(entry, columns)
-			known[string(key)] = v
+			known[key] = v
 		}
 		return v
 	}
@@ -171,13 +170,9 @@ func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
 
 // common returns the columns of a kind that two entries have.
 func (g *Group) common(a, b int, kind func(Column) bool) []int {
-	by := []int{}
-	for i, c := range g.Columns {
-		if kind(c) && g.Entries[a].Cells[i].Score != nil && g.Entries[b].Cells[i].Score != nil {
-			by = append(by, i)
-		}
-	}
-	return by
+	return lists.Where(len(g.Columns), func(i int) bool {
+		return kind(g.Columns[i]) && g.Entries[a].Cells[i].Score != nil && g.Entries[b].Cells[i].Score != nil
+	})
 }
 
 // follow finds entries of several runs with the same names and the same attacker.

@@ -383,10 +383,7 @@ func indexed(count int, indices []int) (ids []int, err error) {
 		return nil, errors.New("it holds no images")
 	}
 	if ids = slices.Clone(indices); indices == nil {
-		ids = make([]int, count)
-		for i := range ids {
-			ids[i] = i
-		}
+		ids = lists.To(count)
 	}
 	seen := make(map[int]bool, len(indices))
 	for _, id := range indices {

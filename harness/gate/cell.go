@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // Cell is a cell of a run, as a baseline file has it.
@@ -37,13 +38,8 @@ func (c Cell) agreed(old Cell) string {
 }
 
 // most returns how many images may be right, counting wrong ones within rounding.
-func (c Cell) most() (n int) {
-	for _, i := range c.Near {
-		if c.Verdicts[i] == '0' {
-			n++
-		}
-	}
-	return c.Correct + n
+func (c Cell) most() int {
+	return c.Correct + lists.Count(c.Near, func(i int) bool { return c.Verdicts[i] == '0' })
 }
 
 // String names the cell in messages.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. A shard does all the
@@ -58,14 +60,12 @@ func Deal(ids []int, n int) (owner []int) {
 
 // ByHash returns the indices of a list of ids, in the order of a hash of key and id.
 func ByHash(ids []int, key string) []int {
-	order, hashes := make([]int, len(ids)), make([]uint64, len(ids))
+	order, hashes := lists.To(len(ids)), make([]uint64, len(ids))
 	for i, id := range ids {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%s%d", key, id)
-		order[i], hashes[i] = i, h.Sum64()
+		hashes[i] = h.Sum64()
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b))
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(hashes[a], hashes[b]) })
 	return order
 }

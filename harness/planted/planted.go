@@ -27,6 +27,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // Most is how many images a run plants points in at most.
@@ -151,13 +152,9 @@ func (p *Planter) Close() {
 }
 
 // Choose lists the images to plant in, of n with these ids and passes that an attack spent on them: see [Chosen].
-func Choose(seed uint64, n int, id func(i int) int, spent func(i int) int64) (some []int) {
-	for i := 0; i < n && len(some) < Most; i++ {
-		if Chosen(seed, id(i), spent(i)) {
-			some = append(some, i)
-		}
-	}
-	return some
+func Choose(seed uint64, n int, id func(i int) int, spent func(i int) int64) []int {
+	some := lists.Where(n, func(i int) bool { return Chosen(seed, id(i), spent(i)) })
+	return some[:min(len(some), Most)]
 }
 
 // signed is how many images are asked for signs that something hides the gradient.

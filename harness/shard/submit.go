@@ -170,11 +170,7 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 		}
 		return err
 	}
-	all := make([]int, s.Shards)
-	for i := range all {
-		all[i] = i + 1
-	}
-	return s.submit(ctx, all)
+	return s.submit(ctx, cluster.All(s.Shards))
 }
 
 const mostJobs = 64 << 20

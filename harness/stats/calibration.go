@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"selfheal/internal/lists"
 )
 
 // calibrationBins is the number of bins of the expected calibration error, as in Guo et al. 2017.
@@ -31,10 +33,7 @@ func CalibrationError(confidence []float64, right []bool) float64 {
 // Risks returns the fraction of wrong answers among the k most confident, for k from 1 to their number (Geifman and
 // El-Yaniv 2017). Among equal confidences the answers count in equal parts.
 func Risks(confidence []float64, right []bool) []float64 {
-	order := make([]int, len(confidence))
-	for i := range order {
-		order[i] = i
-	}
+	order := lists.To(len(confidence))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(confidence[j], confidence[i]) })
 	risks := make([]float64, 0, len(order))
 	wrong := 0.0

@@ -133,11 +133,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
-	all := cluster.Job{Command: command, Shards: f.shards, Dir: f.out}
-	for i := range f.shards {
-		all.Which = append(all.Which, i+1)
-	}
-	text, err := write(all)
+	text, err := write(cluster.Job{Command: command, Shards: f.shards, Which: cluster.All(f.shards), Dir: f.out})
 	if err != nil {
 		return usage("%w", err)
 	}

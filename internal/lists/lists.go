@@ -37,6 +37,18 @@ func Find[T any](list []T, holds func(T) bool) *T {
 	return nil
 }
 
+// Where returns the numbers from 0 to n − 1 for which holds is true.
+func Where(n int, holds func(i int) bool) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return slices.DeleteFunc(all, func(i int) bool { return !holds(i) })
+}
+
+// To returns the numbers from 0 to n − 1.
+func To(n int) []int { return Where(n, func(int) bool { return true }) }
+
 // Once appends v to a list unless it is there.
 func Once[T comparable](list []T, v T) []T {
 	if slices.Contains(list, v) {

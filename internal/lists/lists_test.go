@@ -38,3 +38,12 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 }
+
+func TestWhere(t *testing.T) {
+	if got := Where(6, func(i int) bool { return i%2 == 1 }); !slices.Equal(got, []int{1, 3, 5}) {
+		t.Error(got)
+	}
+	if got := To(3); !slices.Equal(got, []int{0, 1, 2}) {
+		t.Error(got)
+	}
+}
