@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -403,15 +402,8 @@ func (f *Folder) keepInputs() error {
 	entries, err := os.ReadDir(f.KeepInputs)
 	for _, e := range entries {
 		if err == nil && e.Type().IsRegular() && e.Name()[0] != '.' {
-			err = f.output(Kind).Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
-				from, err := os.Open(filepath.Join(f.KeepInputs, e.Name()))
-				if err != nil {
-					return err
-				}
-				defer from.Close()
-				_, err = io.Copy(w, from)
-				return err
-			})
+			err = f.output(Kind).Fill(path.Join(InputFolder, e.Name()),
+				atomicfile.From(filepath.Join(f.KeepInputs, e.Name())))
 		}
 	}
 	return fault.Reason(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -23,7 +22,6 @@ import (
 	"selfheal/harness/run"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
-	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
 
@@ -168,7 +166,7 @@ func newAttempt(shard string) (dir string, err error) {
 		for _, name := range within(before, folder.WorkFolder, pattern) {
 			rel, err := filepath.Rel(before, name)
 			if err == nil {
-				err = copyFile(name, filepath.Join(dir, rel))
+				err = atomicfile.In(dir).FillSynced(filepath.ToSlash(rel), atomicfile.From(name))
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return dir, fmt.Errorf("%s: %w", dir, fault.Reason(err))
@@ -176,20 +174,4 @@ func newAttempt(shard string) (dir string, err error) {
 		}
 	}
 	return dir, nil
-}
-
-func copyFile(from, to string) error {
-	f, err := input.Open(from)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	dir, name := atomicfile.At(to)
-	if err := dir.Make("."); err != nil {
-		return err
-	}
-	return dir.FillSynced(name, func(w io.Writer) error {
-		_, err := io.Copy(w, f)
-		return err
-	})
 }

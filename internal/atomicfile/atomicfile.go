@@ -5,6 +5,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -20,12 +21,27 @@ import (
 
 	"selfheal/internal/fault"
 	"selfheal/internal/filelock"
+	"selfheal/internal/input"
 )
 
-func writing(data []byte) func(io.Writer) error {
+func writing(data []byte) func(io.Writer) error { return copying(bytes.NewReader(data)) }
+
+func copying(from io.Reader) func(io.Writer) error {
 	return func(w io.Writer) error {
-		_, err := w.Write(data)
+		_, err := io.Copy(w, from)
 		return err
+	}
+}
+
+// From returns a function that writes the content of a file.
+func From(path string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		f, err := input.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return copying(f)(w)
 	}
 }
 
@@ -76,23 +92,16 @@ func At(path string) (Folder, string) { return Folder(filepath.Dir(path)), filep
 // Path joins the folder and a name.
 func (f Folder) Path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
 
-// Write replaces a file by data; see [Folder.Fill].
+// Write replaces a file by data, with permissions 0644. It writes to a new file beside it and renames that. On an error
+// the old file stays and nothing is left beside it. The error gives only the reason ("no space left on device"): the
+// caller names the file.
 func (f Folder) Write(name string, data []byte) error { return f.replace(name, writing(data), false) }
 
 // WriteSynced is [Folder.Write] for files that must survive a power cut: when it returns, the new content is on the
 // disk; before that the old one is. It waits for the disk.
-func (f Folder) WriteSynced(name string, data []byte) error {
-	return f.replace(name, writing(data), true)
-}
+func (f Folder) WriteSynced(name string, data []byte) error { return f.FillSynced(name, writing(data)) }
 
-// Fill replaces a file by the output of fill, with permissions 0644. It writes to a new file beside it and renames
-// that. On an error the old file stays and nothing is left beside it. The error gives only the reason ("no space left
-// on device"): the caller names the file.
-func (f Folder) Fill(name string, fill func(io.Writer) error) error {
-	return f.replace(name, fill, false)
-}
-
-// FillSynced is [Folder.Fill] for files that must survive a power cut.
+// FillSynced is [Folder.WriteSynced] for the output of fill.
 func (f Folder) FillSynced(name string, fill func(io.Writer) error) error {
 	return f.replace(name, fill, true)
 }
@@ -257,14 +266,10 @@ func sweepOne(root *os.Root, left string) {
 
 // IsTemporary reports whether a file is a temporary one, by its name, for the file of, or for any file if of is "".
 func IsTemporary(file, of string) bool {
-	before, number, ok := cutLast(file, "-")
-	_, err := strconv.ParseUint(number, 10, 32)
-	return ok && err == nil && strings.HasPrefix(before, ".") && (of == "" || before[1:] == of)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
+	dash := strings.LastIndexByte(file, '-')
+	if dash < 1 || file[0] != '.' || of != "" && file[1:dash] != of {
+		return false
 	}
-	return s, "", false
+	_, err := strconv.ParseUint(file[dash+1:], 10, 32)
+	return err == nil
 }

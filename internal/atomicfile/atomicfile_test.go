@@ -32,7 +32,7 @@ func TestFailure(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	must.Do(t, In(dir).Write("a", []byte("old")))
 	own := errors.New("the caller's")
-	err := In(dir).Fill("a", func(w io.Writer) error {
+	err := In(dir).FillSynced("a", func(w io.Writer) error {
 		w.Write(make([]byte, 1<<16))
 		return own
 	})

@@ -57,7 +57,7 @@ func TestSweep(t *testing.T) {
 	defer living.Close()
 	must.Do(t, filelock.Lock(living))
 	inner := func(w io.Writer) error { return In(dir).Write("a", nil) } // two writers at once
-	must.Do(t, In(dir).Fill("a", inner))
+	must.Do(t, In(dir).FillSynced("a", inner))
 	var left []string
 	for _, e := range must.Get(os.ReadDir(dir))(t) {
 		left = append(left, e.Name())
