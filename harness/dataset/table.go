@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -170,15 +169,11 @@ func numberOf(v parquet.Value) (x float32, ok bool) {
 func (t *table) read(id int, buf []byte) ([]byte, [3]int, error) {
 	buf = buf[:0]
 	if k := t.at[id]; k >= 0 {
-		for _, v := range t.values[k*t.d : (k+1)*t.d] {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		}
+		buf, _ = binary.Append(buf, binary.LittleEndian, t.values[k*t.d:(k+1)*t.d])
 	}
 	return buf, [3]int{1, 1, t.d}, nil
 }
 
 func (t *table) pixels(bytes []byte, out []float32) {
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*i:]))
-	}
+	_, _ = binary.Decode(bytes, binary.LittleEndian, out)
 }

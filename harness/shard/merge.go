@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -359,11 +358,8 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 			return err
 		}
 		at[k-1]++
-		for v := range values {
-			values[v] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*v:]))
-		}
-		if !row(values) {
-			return nil
+		if _, err := binary.Decode(data, binary.LittleEndian, values); err != nil || !row(values) {
+			return err
 		}
 	}
 	return nil

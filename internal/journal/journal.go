@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -354,10 +353,7 @@ func (v *Vectors) path() string { return filepath.Join(v.journal.dir, v.name+Vec
 
 // Put adds a vector. It is part of the journal once a line gives its place.
 func (v *Vectors) Put(values []float32) (at Vector, err error) {
-	data := make([]byte, 0, 4*len(values))
-	for _, x := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-	}
+	data, _ := binary.Append(nil, binary.LittleEndian, values)
 	err = v.journal.write(func() error {
 		if len(values) != v.length {
 			return fmt.Errorf("a vector of %d values, not of %d", len(values), v.length)
@@ -378,10 +374,8 @@ func (v *Vectors) Get(at Vector) ([]float32, error) {
 		return nil, ErrNoVector
 	}
 	values := make([]float32, v.length)
-	for i := range values {
-		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return values, nil
+	_, err := binary.Decode(data, binary.LittleEndian, values)
+	return values, err
 }
 
 // Has reports whether a vector is there undamaged.

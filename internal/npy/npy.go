@@ -153,13 +153,9 @@ func Write(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
 	b.WriteString(Magic + "\x01\x00")
 	b.Write(binary.LittleEndian.AppendUint16(nil, uint16(len(dict))))
 	b.WriteString(dict)
-	var buf [4]byte
 	for part := range values {
 		left -= len(part)
-		for _, v := range part {
-			binary.LittleEndian.PutUint32(buf[:], math.Float32bits(v))
-			b.Write(buf[:])
-		}
+		_ = binary.Write(b, binary.LittleEndian, part)
 	}
 	if left != 0 {
 		return fmt.Errorf("npy: an array of shape %v has %d values too few", shape, left)
@@ -170,31 +166,26 @@ func Write(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
 // Read reads a .npy file of float32 or float64 values in row-major order; float64 is rounded to float32. It checks
 // the values no further and does not read beyond the array.
 func Read(r io.Reader) (shape []int, values []float32, err error) {
-	h, err := ReadHeader(r)
-	if err == nil && h.Kind != 'f' {
-		err = fmt.Errorf("it holds %s values, float32 is needed", h.Name)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return h.read(r)
+	return read(r, func(kind byte) bool { return kind == 'f' })
 }
 
 // ReadNumbers is [Read] for values of any kind, which it rounds to float32.
 func ReadNumbers(r io.Reader) (shape []int, values []float32, err error) {
-	h, err := ReadHeader(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	return h.read(r)
+	return read(r, func(byte) bool { return true })
 }
 
-func (h *Header) read(r io.Reader) (shape []int, values []float32, err error) {
+func read(r io.Reader, may func(kind byte) bool) (shape []int, values []float32, err error) {
+	h, err := ReadHeader(r)
 	switch {
+	case err != nil:
+	case !may(h.Kind):
+		err = fmt.Errorf("it holds %s values, float32 is needed", h.Name)
 	case h.N > maxArray/4:
-		return nil, nil, fmt.Errorf("its %d values need more than %s of memory", h.N, number.Bytes(maxArray))
+		err = fmt.Errorf("its %d values need more than %s of memory", h.N, number.Bytes(maxArray))
+	default:
+		err = memory.Room(4 * int64(h.N))
 	}
-	if err := memory.Room(4 * int64(h.N)); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	buf := make([]byte, min(h.N, 1<<16)*h.Width)
