@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
 	"selfheal/internal/npy"
 	"selfheal/internal/number"
 	"selfheal/internal/pillow"
@@ -180,11 +181,8 @@ func (z *npz) unpack(ids []int, files *closers) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("its array %s is compressed and is unpacked for reading, %s: %w", shorten(z.x.name),
-			number.Bytes(size), err)
-	}
-	return nil
+	return fault.At(fmt.Sprintf("its array %s is compressed and is unpacked for reading, %s", shorten(z.x.name),
+		number.Bytes(size)), err)
 }
 
 func (z *npz) read(id int, buf []byte) ([]byte, [3]int, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/internal/fault"
 	"selfheal/internal/number"
 )
 
@@ -108,10 +109,7 @@ func readText(fsys fs.FS, name string) (string, error) {
 		return "", fmt.Errorf("%s can't be read: %w", name, err)
 	}
 	list, err := Text(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return list, err
+	return list, fault.At(name, err)
 }
 
 // Text returns a list's text without the byte order mark that some editors write.

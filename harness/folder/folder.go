@@ -414,10 +414,8 @@ func (f *Folder) Close() error {
 		return nil
 	}
 	err := f.records.Close()
-	if f.records = nil; err != nil {
-		return fmt.Errorf("records: %w", err)
-	}
-	return nil
+	f.records = nil
+	return fault.At("records", err)
 }
 
 func extent(r *result.File) int {

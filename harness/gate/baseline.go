@@ -146,12 +146,10 @@ func Read(path string) (*Baseline, error) {
 	}
 	b, err := parse(data)
 	if errors.Is(err, ErrOlder) {
-		err = fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, "+
+		return b, fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, "+
 			"with its rules", path, err, path)
-	} else if err != nil {
-		err = fmt.Errorf("baseline %s: %w", path, err)
 	}
-	return b, err
+	return b, fault.At("baseline "+path, err)
 }
 
 func parse(data []byte) (*Baseline, error) {

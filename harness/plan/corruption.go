@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks/corruption"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
 	"selfheal/internal/lists"
 )
 
@@ -36,10 +37,8 @@ func (corrupted) Crafted() bool              { return false }
 func (c corrupted) Do(m Maker, s Step) error { return m.Corrupt(s, c.made) }
 
 func (c corrupted) Recipe(_ int, shape attacks.Shape) (attacks.Recipe, error) {
-	if err := c.made.Check(shape); err != nil {
-		return attacks.Recipe{}, fmt.Errorf("attack %s: %w", c.Name(), err)
-	}
-	return attacks.Recipe{Name: attacks.CorruptionRecipe, Corruption: &c.made}, nil
+	r := attacks.Recipe{Name: attacks.CorruptionRecipe, Corruption: &c.made}
+	return r, fault.At("attack "+c.Name(), c.made.Check(shape))
 }
 
 func (c corrupted) Describe() (result.Attack, error) {

@@ -59,10 +59,7 @@ func read(path, schema string, got *string, value interface{ check() error }) er
 	if err == nil {
 		err = value.check()
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return fault.At(path, err)
 }
 
 // Write writes a results.json, whole or not at all.
@@ -75,10 +72,7 @@ func write(path string, v any) error {
 		dir, name := atomicfile.At(path)
 		err = dir.Write(name, append(data, '\n'))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return fault.At(path, err)
 }
 
 // mostLine bounds a record, in bytes.

@@ -434,8 +434,5 @@ func readRow(path string, n, i int, data []byte) error {
 	if err == nil {
 		_, err = f.ReadAt(data, begin+int64(i)*int64(len(data)))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, fault.Reason(err))
-	}
-	return nil
+	return fault.At(path, fault.Reason(err))
 }

@@ -109,10 +109,7 @@ func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) er
 	for key, set := range sets {
 		d.Datasets[key] = new(set.Digest())
 	}
-	if err := folder.WriteSummed(dir, digestsFile, d); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, digestsFile), fault.Reason(err))
-	}
-	return nil
+	return fault.At(filepath.Join(dir, digestsFile), fault.Reason(folder.WriteSummed(dir, digestsFile, d)))
 }
 
 // statusOf returns the progress of a shard in a run's folder, by its best attempt, or nil if none has begun.

@@ -261,10 +261,7 @@ func (o Output) note(synced bool, lines ...Written) error {
 			err = o.shorten()
 		}
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", ListFile, fault.Reason(err))
-	}
-	return err
+	return fault.At(ListFile, fault.Reason(err))
 }
 
 func encode(lines []Written) (text []byte) {
@@ -357,10 +354,7 @@ func (o Output) fill(name string, fill func(io.Writer) error, synced bool) error
 			})
 		})
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", at, err)
-	}
-	return err
+	return fault.At(at, err)
 }
 
 // Move writes a file of the folder through to the disk and then moves it into its place, if that may be replaced.
@@ -383,10 +377,7 @@ func (o Output) Move(from, name string) error {
 	if err == nil {
 		err = os.Rename(in.Path(from), in.Path(name))
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", in.Path(name), fault.Reason(err))
-	}
-	return err
+	return fault.At(in.Path(name), fault.Reason(err))
 }
 
 // MayAppend returns an error if nothing may be appended to the file.
@@ -414,10 +405,7 @@ func (f File) Append(fill func(io.Writer) error) error {
 	if info, serr := os.Stat(at); serr == nil && isDevice(info) {
 		write = into
 	}
-	if err = write(at, fill); err != nil {
-		err = fmt.Errorf("%s: %w", at, fault.Reason(err))
-	}
-	return err
+	return fault.At(at, fault.Reason(write(at, fill)))
 }
 
 func behind(path string, fill func(io.Writer) error) error {

@@ -1,8 +1,9 @@
-// Package fault shortens errors of the system for messages. It has one function, [Reason].
+// Package fault words errors for messages: [Reason] shortens those of the system, [At] says where one arose.
 package fault
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 )
@@ -17,4 +18,12 @@ func Reason(err error) error {
 		return link.Err
 	}
 	return err
+}
+
+// At returns an error that names a place, such as a file, before err; nil if err is nil.
+func At(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", place, err)
 }

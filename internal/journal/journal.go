@@ -65,11 +65,7 @@ type span struct{ from, to int64 }
 // Open opens the journal in a folder and creates it if missing. damaged counts lines with a wrong checksum, whose
 // content is lost. A torn last line was never finished: it is cut off and does not count.
 func Open(dir string) (j *Journal, damaged int, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("journal %s: %w", dir, fault.Reason(err))
-		}
-	}()
+	defer func() { err = wrong(dir, err) }()
 	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
 		stop: make(chan struct{})}
 	if err = atomicfile.In(dir).Make("."); err == nil {
@@ -99,11 +95,10 @@ func Read(dir string) (j *Journal, damaged int, err error) {
 		j.close = j.lines.Close
 		damaged, err = j.scan()
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("journal %s: %w", dir, fault.Reason(err))
-	}
-	return j, damaged, nil
+	return j, damaged, wrong(dir, err)
 }
+
+func wrong(dir string, err error) error { return fault.At("journal "+dir, fault.Reason(err)) }
 
 // Blocks returns the blocks in the file, in the order in which they begin.
 func (j *Journal) Blocks() []*Block {
@@ -209,7 +204,7 @@ func (b *Block) Read(each func(line []byte) error) error {
 				}
 			}
 			if err != nil {
-				return fmt.Errorf("journal %s: %w", b.journal.dir, fault.Reason(err))
+				return wrong(b.journal.dir, err)
 			}
 		}
 	}
@@ -260,9 +255,7 @@ func (j *Journal) write(do func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failed == nil {
-		if err := do(); err != nil {
-			j.failed = fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
-		}
+		j.failed = wrong(j.dir, do())
 	}
 	return j.failed
 }
@@ -343,7 +336,7 @@ func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
 		v.end, err = v.file.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
+		return nil, wrong(j.dir, err)
 	}
 	j.vectors[name] = v
 	return v, nil

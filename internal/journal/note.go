@@ -2,13 +2,11 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"selfheal/internal/atomicfile"
-	"selfheal/internal/fault"
 	"selfheal/internal/sealed"
 )
 
@@ -22,10 +20,7 @@ func (j *Journal) Note(name string, value any) error {
 	if err == nil {
 		err = sealed.Write(j.note(name), value)
 	}
-	if err != nil {
-		return fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
-	}
-	return nil
+	return wrong(j.dir, err)
 }
 
 // Noted reads the value stored under a name into a pointer and reports whether there is one. A damaged one is none.
@@ -33,8 +28,8 @@ func (j *Journal) Noted(name string, value any) bool { return sealed.Read(j.note
 
 // Forget removes the value stored under a name, if there is one.
 func (j *Journal) Forget(name string) error {
-	if err := os.Remove(j.note(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
+	if err := os.Remove(j.note(name)); !errors.Is(err, fs.ErrNotExist) {
+		return wrong(j.dir, err)
 	}
 	return nil
 }
