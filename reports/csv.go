@@ -58,8 +58,8 @@ func compared(s table.Suite, one view.Compared) map[string]any {
 		id.Defense = side.Control
 	}
 	fields := map[string]any{"suite": id.Suite, "dataset": id.Dataset, "model": id.Model, "defense": id.Defense,
-		"mode": id.Mode, "source": id.Source, "attack": id.Attack, "norm": known(norm), "epsilon": id.Epsilon,
-		"published": known(one.Published)}
+		"mode": id.Mode, "source": id.Source, "attack": id.Attack, "norm": result.Known(norm), "epsilon": id.Epsilon,
+		"published": result.Known(one.Published)}
 	if one.Cell != nil && one.Published != nil {
 		fields["difference"] = math.Round(one.Difference()*1e9) / 1e9 // without the last bits of a subtraction
 	}
@@ -72,13 +72,6 @@ func compared(s table.Suite, one view.Compared) map[string]any {
 		fields["healed"], fields["harmed"], fields["p_value"] = change.Won, change.Lost, change.McNemar()
 	}
 	return fields
-}
-
-func known[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
 }
 
 func csvField(v any) string {

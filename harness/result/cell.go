@@ -379,7 +379,7 @@ var Columns = slices.Concat(
 		})}},
 	unread("published", "difference", "published_in_ci"),
 	[]Column{
-		{CSV: "area", Of: whole(func(c *Cell) any { return known(c.Area) })},
+		{CSV: "area", Of: whole(func(c *Cell) any { return Known(c.Area) })},
 		{CSV: "rounding_regained", Of: stored(func(s *Stored) any { return s.Regained })},
 		{CSV: "rounding_lost", Of: stored(func(s *Stored) any { return s.Lost })}},
 	in(VotesTable, []Column{
@@ -410,7 +410,7 @@ var Columns = slices.Concat(
 		{Head: "10 % below", Unit: Norm, Of: reached(func(of *both) any { return lists.Quantile(of.Reach, 0.1) })},
 		{Head: "Median", Unit: Norm, Of: reached(func(of *both) any { return lists.Median(of.Reach) })},
 		{Head: "90 % below", Unit: Norm, Of: reached(func(of *both) any { return lists.Quantile(of.Reach, 0.9) })},
-		{Head: "Area", Of: reached(func(of *both) any { return known(of.Area) })},
+		{Head: "Area", Of: reached(func(of *both) any { return Known(of.Area) })},
 		{Head: "Median pixels", Unit: Whole, Rare: true,
 			Of: reached(func(of *both) any { return of.quantile("pixels", 0.5) })}}),
 	in(SolverTable, []Column{
@@ -517,7 +517,8 @@ func part[T any](of func(c *Cell, all *Recorded) *T) func(func(*T) any) Reading 
 	}
 }
 
-func known[T any](p *T) any {
+// Known returns what p points to; nil if it is nil.
+func Known[T any](p *T) any {
 	if p == nil {
 		return nil
 	}
