@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
@@ -358,9 +359,7 @@ func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Re
 			if err != nil {
 				return err
 			}
-			for _, v := range answer {
-				z = append(z, float64(v))
-			}
+			z = lists.Map(answer, func(v float32) float64 { return float64(v) })
 		}
 		for class, v := range z {
 			if class != im.Label && !(z[im.Label] > v) {
@@ -378,10 +377,7 @@ func (p *Prover) around(ctx context.Context, who open.Classifier, im attacks.Ima
 	if err == nil {
 		err = n.Hold(ctx, im.Pixels, z)
 	}
-	if err != nil {
-		return fmt.Errorf("%s, image %d: %w", who, im.ID, err)
-	}
-	return nil
+	return fault.At(fmt.Sprintf("%s, image %d", who, im.ID), err)
 }
 
 // corner returns a random corner of a region: of its box or, for a ball, of a box within it that reaches as far as

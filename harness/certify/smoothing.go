@@ -95,16 +95,11 @@ func lower(k, n int, alpha float64) float64 { return stats.ClopperPearson(k, n, 
 
 // Most returns the class with the most answers, the first of several, or -1 if there are no answers.
 func Most(answers []int) int {
-	class := 0
-	for c, n := range answers {
-		if n > answers[class] {
-			class = c
-		}
-	}
-	if answers[class] == 0 {
+	most := slices.Max(answers)
+	if most == 0 {
 		return -1
 	}
-	return class
+	return slices.Index(answers, most)
 }
 
 // Radius returns the certified ℓ2 radius of the label, or 0 if the answer is another class or none.

@@ -13,6 +13,7 @@ import (
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // Schema names the version of a comparison's layout as JSON.
@@ -195,12 +196,7 @@ func (c *Comparison) notes() {
 		{"providers", func(r Run) string { return r.Provider }},
 		{"precisions", func(r Run) string { return r.Precision }},
 	} {
-		var values []string
-		for _, r := range c.Runs {
-			if v := of.say(r); v != "" && !slices.Contains(values, v) {
-				values = append(values, v)
-			}
-		}
+		values := slices.DeleteFunc(lists.Distinct(c.Runs, of.say), func(v string) bool { return v == "" })
 		if len(values) > 1 {
 			slices.Sort(values)
 			note("the runs are of several %s: %s", of.what, strings.Join(values, ", "))

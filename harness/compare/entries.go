@@ -53,9 +53,7 @@ func (g *Group) find() map[string]*Column {
 				}
 			}
 		}
-		for _, e := range order {
-			g.Entries = append(g.Entries, *e)
-		}
+		g.Entries = append(g.Entries, lists.Map(order, func(e *Entry) Entry { return *e })...)
 	}
 	return columns
 }

@@ -181,10 +181,7 @@ const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): 
 func (a *Attack) corruptionRows() []row {
 	var names []string
 	var severities []int
-	all := []string{}
-	for i := 1; i <= corruption.Severities; i++ {
-		all = append(all, strconv.Itoa(i))
-	}
+	all := lists.Map(lists.To(corruption.Severities), func(i int) string { return strconv.Itoa(i + 1) })
 	fill := func(*decoder, *node, string) {
 		a.Corruptions = nil
 		for _, name := range names {

@@ -151,7 +151,8 @@ func (a *At) value() value {
 
 // solverObject returns a solver: a form for each method, with the settings that the method uses.
 func solverObject(s *control.Solver) object {
-	methods := lists.Map(control.Solvers, func(s control.Spec) string { return string(s.Method) })
+	method := func(s control.Spec) string { return string(s.Method) }
+	methods := lists.Map(control.Solvers, method)
 	o := object{rows: []row{
 		optional("method", choice((*string)(&s.Method), methods), string(control.MSA), "how they are found"),
 	}}
@@ -161,11 +162,8 @@ func solverObject(s *control.Solver) object {
 	for _, given := range control.Settings {
 		r := settingRow(given.Setting, func(v any) { given.Set(s, v) })
 		r.applied = false
-		for _, spec := range control.Solvers {
-			if spec.Takes(given.Name) {
-				r.only = append(r.only, string(spec.Method))
-			}
-		}
+		takes := func(spec control.Spec) bool { return spec.Takes(given.Name) }
+		r.only = lists.Map(lists.Only(control.Solvers, takes), method)
 		o.rows = append(o.rows, r)
 	}
 	return o

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Error is one fault of a config, and its place.
@@ -29,10 +31,7 @@ const mostErrors = 20
 
 // Error returns a line for each.
 func (list Errors) Error() string {
-	var lines []string
-	for _, e := range list[:min(len(list), mostErrors)] {
-		lines = append(lines, e.Error())
-	}
+	lines := lists.Map(list[:min(len(list), mostErrors)], (*Error).Error)
 	if more := len(list) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more errors", more))
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/internal/lists"
+
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -60,10 +62,8 @@ type entry struct {
 }
 
 func (n *node) get(key string) *node {
-	for _, e := range n.entries {
-		if e.key == key {
-			return e.value
-		}
+	if e := lists.Find(n.entries, func(e entry) bool { return e.key == key }); e != nil {
+		return e.value
 	}
 	return nil
 }
@@ -211,9 +211,7 @@ func (c *converter) node(a ast.Node) *node {
 		}
 	case *ast.SequenceNode:
 		n.kind = listNode
-		for _, item := range v.Values {
-			n.items = append(n.items, c.node(item))
-		}
+		n.items = lists.Map(v.Values, c.node)
 	case *ast.StringNode:
 		n.text, n.quoted = v.Value, v.Token.Type != token.StringType
 	case *ast.LiteralNode:

@@ -193,12 +193,7 @@ func (f *fitter) try(ctx context.Context, layer int, one attempt, w *trainingFol
 
 // place returns which of some trainings an identity is, or -1.
 func place(all []attempt, id []byte) int {
-	for i, one := range all {
-		if bytes.Equal(one.id, id) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(all, func(one attempt) bool { return bytes.Equal(one.id, id) })
 }
 
 // claim opens the folder of a training from one of some seeds, and reads the checkpoint to continue from, or nil: at is

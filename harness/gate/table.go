@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/terminal"
 )
@@ -92,9 +93,7 @@ func (r *Report) WriteText(w io.Writer, answers ...string) error {
 	var b strings.Builder
 	rows := [][]string{r.columns()}
 	for _, group := range r.suites() {
-		for _, c := range group {
-			rows = append(rows, c.row())
-		}
+		rows = append(rows, lists.Map(group, Compared.row)...)
 	}
 	lines := terminal.Columns(rows, func(i int) bool { return i == 0 || i == len(rows[0])-1 })
 	head, lines := lines[0], lines[1:]

@@ -14,6 +14,8 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/models/heads"
 )
@@ -46,13 +48,8 @@ type Verdict struct {
 
 // Measures returns what a kind of task measures over the images that have been judged.
 func Measures(kind string, all []Verdict) (measures []result.Measure) {
-	var parts [][]heads.Part
-	for _, v := range all {
-		if len(v.Parts) > 0 {
-			parts = append(parts, v.Parts)
-		}
-	}
-	names, values := heads.Over(kind, parts)
+	all = lists.Only(all, func(v Verdict) bool { return len(v.Parts) > 0 })
+	names, values := heads.Over(kind, lists.Map(all, func(v Verdict) []heads.Part { return v.Parts }))
 	for i, name := range names {
 		measures = append(measures, result.Measure{Name: name, Value: values[i]})
 	}
@@ -107,7 +104,8 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	asked := x
 	levels := c.Net.Graph.Levels && c.Loop == nil && within != (plan.Ball{})
 	if levels { // the file takes only levels
-		if asked = open.Levels(x, nil); outside(within, im.Pixels, asked, c.Shape) {
+		asked = open.Levels(x, nil)
+		if _, err := within.Measure(im.Pixels, asked, c.Shape); err != nil {
 			asked = open.Levels(x, im.Pixels)
 		}
 	}
@@ -158,9 +156,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if o != nil {
 		v.Broken = v.Broken || !number.Finite(o.Objective, o.Greedy, o.Norm)
 		v.Loop = &Solved{Objective: o.Objective, Greedy: o.Greedy, Norm: o.Norm, Layers: o.Layers}
-		for _, s := range o.Sweeps {
-			v.Loop.Sweeps = append(v.Loop.Sweeps, number.Any(s.Objective))
-		}
+		v.Loop.Sweeps = lists.Map(o.Sweeps, func(s control.SweepCost) number.Any { return number.Any(s.Objective) })
 	}
 	return v, nil
 }
@@ -179,15 +175,8 @@ func Attack(ctx context.Context, a attacks.Attack, r attacks.Recipe, on attacks.
 			return res, v, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
 		}
 	}
-	if v, err = Judge(ctx, of, im, res.Adversarial, plan.BallOf(r), AnswerOnly); err != nil {
-		err = fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
-	}
-	return res, v, err
-}
-
-func outside(within plan.Ball, clean, x []float32, shape attacks.Shape) bool {
-	_, err := within.Measure(clean, x, shape)
-	return err != nil
+	v, err = Judge(ctx, of, im, res.Adversarial, plan.BallOf(r), AnswerOnly)
+	return res, v, fault.At(fmt.Sprintf("%s, image %d", a.Name(), im.ID), err)
 }
 
 // votes returns how many of n passes answer the label, and how many the most frequent other class. shares are the

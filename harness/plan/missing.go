@@ -12,6 +12,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 )
 
@@ -29,17 +30,16 @@ type Missing struct {
 func (p *Plan) Missing(fit string) []Missing {
 	var all []Missing
 	add := func(m Missing, by string) {
-		if i := slices.IndexFunc(all, func(o Missing) bool { return o.Path == m.Path }); i < 0 {
-			m.For = []string{by}
-			all = append(all, m)
-		} else if !slices.Contains(all[i].For, by) {
-			all[i].For = append(all[i].For, by)
+		i := slices.IndexFunc(all, func(o Missing) bool { return o.Path == m.Path })
+		if i < 0 {
+			i, all = len(all), append(all, m)
 		}
+		all[i].For = lists.Once(all[i].For, by)
 	}
 	cfg, opened := p.Config, p.opened()
 	for _, d := range cfg.Datasets {
 		if slices.Contains(opened, d.Name) && Absent(cfg.Files, d.Path) {
-			add(missingSet(d.Spec), d.Name)
+			add(Missing{Kind: "data set", Path: d.Path, What: dataset.Find(d.Format).Needs}, d.Name)
 		}
 	}
 	for _, j := range p.Jobs {
@@ -61,10 +61,7 @@ func (p *Plan) Missing(fit string) []Missing {
 
 // opened names the data sets that are needed: to score, and to fit embeddings that are not there yet.
 func (p *Plan) opened() []string {
-	var names []string
-	for _, s := range p.Config.Suites {
-		names = append(names, s.Dataset)
-	}
+	names := lists.Map(p.Config.Suites, func(s config.Suite) string { return s.Dataset })
 	for _, c := range p.Config.Controls {
 		for _, l := range c.Layers {
 			e := l.Embedding
@@ -120,11 +117,6 @@ func Absent(files fs.FS, name string) bool {
 		_, err := strconv.ParseUint(size, 10, 32)
 		return begins && ends && err == nil
 	})
-}
-
-// missingSet describes a data set's format and where to find a published one.
-func missingSet(s dataset.Spec) Missing {
-	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
 // missingNetwork says how to make a network: scripts/zoo/train.py writes ARCHITECTURE-standard/model.onnx, or -robust.

@@ -48,10 +48,7 @@ func New(cfg *config.Config) (*Plan, error) {
 	}
 	for i := range cfg.Suites {
 		s := &cfg.Suites[i]
-		var trials []Trial
-		for _, name := range s.Attacks {
-			trials = append(trials, p.Trials[name]...)
-		}
+		trials := slices.Concat(lists.Map(s.Attacks, func(name string) []Trial { return p.Trials[name] })...)
 		var studied Trial
 		if s.Solver != nil && s.Solver.Attack != "" {
 			studied = p.Trials[s.Solver.Attack][0]
@@ -176,11 +173,8 @@ func (p *Plan) steps(j *Job, g Group) (all []Step) {
 }
 
 // Steps returns the steps of a job, in the order of a run.
-func (p *Plan) Steps(j *Job) (all []Step) {
-	for _, g := range j.Groups() {
-		all = append(all, p.steps(j, g)...)
-	}
-	return all
+func (p *Plan) Steps(j *Job) []Step {
+	return slices.Concat(lists.Map(j.Groups(), func(g Group) []Step { return p.steps(j, g) })...)
 }
 
 // Step is one trial of a group of classifiers under one seed.

@@ -20,6 +20,7 @@ import (
 	"selfheal/control/train"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/terminal"
 	"selfheal/models/ort"
@@ -114,9 +115,7 @@ func (p *Progress) Failed(err error, code int, continues string) {
 	if errors.As(err, new(config.Errors)) {
 		parts = strings.Split(parts[0], "\n")
 	}
-	for i, part := range parts {
-		parts[i] = strings.Join(strings.Fields(part), " ")
-	}
+	parts = lists.Map(parts, func(part string) string { return strings.Join(strings.Fields(part), " ") })
 	p.always(failed{strings.Join(parts, "\n"), code, continues})
 }
 

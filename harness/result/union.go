@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selfheal/harness/cell"
+	"selfheal/internal/lists"
 )
 
 // Union is the worst case over the attacks of a suite on a row: an image stands if it stands under each of them.
@@ -40,9 +41,7 @@ func (f *File) Unions() (all []Union) {
 		u := Union{Suite: at.suite, Row: at.Row}
 		verdicts := bytes.Repeat([]byte{'1'}, len(of[0].Verdicts))
 		for _, c := range of {
-			if !slices.Contains(u.Attacks, c.Attack) {
-				u.Attacks = append(u.Attacks, c.Attack)
-			}
+			u.Attacks = lists.Once(u.Attacks, c.Attack)
 			for i := range verdicts {
 				if c.Error == "" && c.Verdicts[i] == '0' {
 					verdicts[i] = '0'

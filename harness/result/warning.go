@@ -42,10 +42,8 @@ var Signs = lists.Map([]WarningKind{WarnZeroGradient, WarnNotFiniteGradient, War
 
 // Effect is the sentence of an id's kind about the number; "" for an id that this version does not know.
 func Effect(id string) string {
-	for _, k := range WarningKinds {
-		if k.ID == id {
-			return strings.Replace(k.Number, "It ", "The number ", 1)
-		}
+	if k := lists.Find(WarningKinds, func(k WarningKind) bool { return k.ID == id }); k != nil {
+		return strings.Replace(k.Number, "It ", "The number ", 1)
 	}
 	return ""
 }

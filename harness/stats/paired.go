@@ -159,8 +159,7 @@ func (f *Family) Add(p float64, tell func(corrected float64)) {
 // If every test with a corrected value of at most α is rejected, the probability of any wrong rejection in the family
 // is at most α, however the tests depend on each other.
 func (f Family) Holm() {
-	f = slices.Clone(f)
-	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })
+	f = slices.SortedStableFunc(slices.Values(f), func(a, b test) int { return cmp.Compare(a.p, b.p) })
 	most := 0.0
 	for rank, t := range f {
 		most = max(most, min(1, float64(len(f)-rank)*t.p)) // never below an earlier step's

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"gonum.org/v1/gonum/floats"
+
 	"selfheal/internal/tree"
 	"selfheal/models/bounds"
 )
@@ -54,12 +56,7 @@ func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err e
 	least := math.Inf(1)
 	tried := 0
 	for tried < candidates {
-		at := 0
-		for i, m := range p.moved {
-			if m > p.moved[at] {
-				at = i
-			}
-		}
+		at := floats.MaxIdx(p.moved)
 		if !(p.moved[at] > 0) {
 			break
 		}

@@ -160,10 +160,7 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 
 // five joins what is said at five places from 0 to an end.
 func five(end float64, say func(x float64) string) string {
-	var said []string
-	for k := range 5 {
-		said = append(said, say(end*float64(k)/4))
-	}
+	said := lists.Map(lists.To(5), func(k int) string { return say(end * float64(k) / 4) })
 	return strings.Join(said, ", ")
 }
 

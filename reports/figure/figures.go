@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -166,10 +167,7 @@ func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series)
 
 // say adds values to a sheet's description, after the name of what they belong to.
 func say(f *chart.Sheet, values []string, of ...string) {
-	for i := range of {
-		of[i] = words.Clean(of[i])
-	}
-	f.Alt += " " + strings.Join(of, ", ") + ": " + strings.Join(values, ", ") + "."
+	f.Alt += " " + strings.Join(lists.Map(of, words.Clean), ", ") + ": " + strings.Join(values, ", ") + "."
 }
 
 // value returns a cell's accuracy as a figure writes it: in per cent, for several seeds the mean.

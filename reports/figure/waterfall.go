@@ -131,8 +131,5 @@ func broken(name string, w vg.Length) []string {
 	if head, tail, found := strings.Cut(name, "-"); found && st.Width(name) > w-3 {
 		parts = []string{head, tail}
 	}
-	for i := range parts {
-		parts[i] = chart.Fit(parts[i], st, w+1)
-	}
-	return parts
+	return lists.Map(parts, func(part string) string { return chart.Fit(part, st, w+1) })
 }

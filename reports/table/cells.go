@@ -67,13 +67,8 @@ var cellTables = []byCell{
 }
 
 // CellTables returns the tables by cell that a format has.
-func (s Suite) CellTables(of Format) (all []Table) {
-	for _, b := range cellTables {
-		if b.formats >= of {
-			all = append(all, s.cellTable(b))
-		}
-	}
-	return all
+func (s Suite) CellTables(of Format) []Table {
+	return lists.Map(lists.Only(cellTables, func(b byCell) bool { return b.formats >= of }), s.cellTable)
 }
 
 func (s Suite) cellTable(b byCell) Table {

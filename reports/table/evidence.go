@@ -88,10 +88,8 @@ func pairedTests(s Suite) (out []*pairedTest) {
 
 // judged returns the cells of a column with verdicts: one, or one for each corruption that it averages.
 func judged(s Suite, model, defense string, col words.Column) []*result.Cell {
-	for _, by := range s.Corrupted() {
-		if by.Attack == col.Attack {
-			return by.Over(model, defense, by.Names, by.Severities)
-		}
+	if by := lists.Find(s.Corrupted(), func(by *view.Apart) bool { return by.Attack == col.Attack }); by != nil {
+		return (*by).Over(model, defense, (*by).Names, (*by).Severities)
 	}
 	if c := s.Cell(model, defense, col); c != nil {
 		return []*result.Cell{c}

@@ -165,12 +165,7 @@ func (one Series) Quoted() bool {
 }
 
 // Lines returns the series of all models: for each undefended, then under each control.
-func (s *Suite) Lines() (out []Series) {
-	for _, m := range s.Models {
-		out = append(out, s.Series(m)...)
-	}
-	return out
-}
+func (s *Suite) Lines() []Series { return slices.Concat(lists.Map(s.Models, s.Series)...) }
 
 func (s *Suite) Series(model string) (out []Series) {
 	for i, d := range s.Defenses() {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"selfheal/internal/lists"
 )
 
 // The source of the numbers.
@@ -140,14 +142,9 @@ func Lookup(name string) (Table, bool) {
 }
 
 // Names returns every name that [Lookup] knows, in the paper's order.
-func Names() []string {
-	var names []string
+func Names() (names []string) {
 	for _, t := range tables() {
-		for _, name := range []string{t.table, t.Name} {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+		names = lists.Once(lists.Once(names, t.table), t.Name)
 	}
 	return names
 }

@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strings"
 
+	"selfheal/internal/lists"
+
 	stdfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -220,8 +222,5 @@ func wrap(s string, st txt.Style, w vg.Length, most int) (lines []string) {
 			lines = append(lines, word)
 		}
 	}
-	for i := range lines {
-		lines[i] = Fit(lines[i], st, w)
-	}
-	return lines
+	return lists.Map(lines, func(line string) string { return Fit(line, st, w) })
 }
