@@ -302,9 +302,14 @@ func filled(keys ...config.Key) (all config.Keys) {
 	return all
 }
 
-// values splits a flag's list into a config's values; nil for a flag that is not given.
+// wordsOf splits a flag's list into a config's values.
+func wordsOf(list string) []config.Word {
+	return lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
+}
+
+// values is [wordsOf] with a single value for a list of one, and nil for a flag that is not given.
 func values(list string) any {
-	words := lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
+	words := wordsOf(list)
 	switch {
 	case list == "":
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/internal/fault"
 	"selfheal/internal/lists"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -85,11 +86,7 @@ func describeModel(path string, p *preprocessFlags, runtime func() error) (info 
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("model %s: %w", path, err)
-		}
-	}()
+	defer func() { err = fault.At("model "+path, err) }()
 	g, err := onnx.Decode(file.Data)
 	if err != nil {
 		return nil, err
@@ -134,15 +131,14 @@ func (m *modelInfo) describe(g *onnx.Graph) {
 	ports := func(values []onnx.Value) []portInfo {
 		return lists.Map(values, func(v onnx.Value) portInfo { return portInfo{v.Name, v.Shape.String()} })
 	}
-	m.Notices, m.Parameters, m.Inputs, m.Outputs, m.Operators = g.Notices, g.Parameters(), ports(g.Inputs),
-		ports(g.Outputs), nil
+	m.Notices, m.Parameters, m.Inputs, m.Outputs = g.Notices, g.Parameters(), ports(g.Inputs), ports(g.Outputs)
 	counts := map[string]int{}
 	for _, n := range g.Nodes {
 		counts[n.Op]++
 	}
-	for _, op := range slices.Sorted(maps.Keys(counts)) {
-		m.Operators = append(m.Operators, operatorInfo{op, counts[op], grad.HasRule(op)})
-	}
+	m.Operators = lists.Map(slices.Sorted(maps.Keys(counts)), func(op string) operatorInfo {
+		return operatorInfo{op, counts[op], grad.HasRule(op)}
+	})
 }
 
 // quantity writes a count with three digits and a unit: 1.11 G.
@@ -199,12 +195,8 @@ func (m *modelInfo) write(c *cobra.Command) error {
 
 // counted lists operators, with or without a gradient rule or both, with their counts: "Conv ×5, Relu ×4".
 func (m *modelInfo) counted(rule ...bool) string {
-	var list []string
-	for _, o := range m.Operators {
-		if slices.Contains(rule, o.Gradient) {
-			list = append(list, fmt.Sprintf("%s ×%d", o.Op, o.Count))
-		}
-	}
+	of := lists.Only(m.Operators, func(o operatorInfo) bool { return slices.Contains(rule, o.Gradient) })
+	list := lists.Map(of, func(o operatorInfo) string { return fmt.Sprintf("%s ×%d", o.Op, o.Count) })
 	return strings.Join(list, ", ")
 }
 

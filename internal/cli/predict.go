@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -49,11 +50,7 @@ type prediction struct {
 
 // numbers converts values for JSON, because logarithms of probabilities may be infinite.
 func numbers[T float32 | float64](values []T) []number.Any {
-	out := make([]number.Any, len(values))
-	for i, v := range values {
-		out[i] = number.Any(v)
-	}
-	return out
+	return lists.Map(values, func(v T) number.Any { return number.Any(v) })
 }
 
 func predictCommand(g *globals) *cobra.Command {

@@ -9,21 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
 const schemaFile = "docs/schema/%s.schema.json"
 
 // schemaNames lists the JSON Schemas of the files that selfheal reads and writes, sorted.
-func (g *globals) schemaNames() (names []string) {
+func (g *globals) schemaNames() []string {
 	files, err := fs.Glob(g.files, fmt.Sprintf(schemaFile, "*"))
 	if err != nil {
 		panic(err) // the pattern is valid
 	}
-	for _, file := range files {
-		names = append(names, strings.TrimSuffix(path.Base(file), ".schema.json"))
-	}
-	return names
+	return lists.Map(files, func(file string) string { return strings.TrimSuffix(path.Base(file), ".schema.json") })
 }
 
 func schemaCommand(g *globals) *cobra.Command {

@@ -8,6 +8,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 	"selfheal/models/opened"
 	"selfheal/models/ort"
@@ -40,10 +41,8 @@ func splitCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}
-			to, names := g.rule.In(out, "segment"), make([]string, len(segments))
-			for i := range names {
-				names[i] = fmt.Sprintf("F%02d.onnx", i)
-			}
+			to := g.rule.In(out, "segment")
+			names := lists.Map(lists.To(len(segments)), func(i int) string { return fmt.Sprintf("F%02d.onnx", i) })
 			if err := to.May(names...); err != nil {
 				return err
 			}

@@ -41,11 +41,7 @@ func (f *taskFlags) tasked(network, images config.Keys) (config.Keys, config.Key
 			return nil, nil, fmt.Errorf("--task %s: behind the kind come KEY=VALUE, as in regression,tolerance=0.1",
 				f.task)
 		case isList:
-			var words []config.Word
-			for _, w := range listed(strings.TrimSuffix(list, "]")) {
-				words = append(words, config.Word(w))
-			}
-			task = append(task, key(name, words, "--task"))
+			task = append(task, key(name, wordsOf(strings.TrimSuffix(list, "]")), "--task"))
 		default:
 			task = append(task, key(name, config.Word(value), "--task"))
 		}

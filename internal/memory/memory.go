@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,13 +109,8 @@ func (v version) group() string {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		for name := range strings.SplitSeq(parts[1], ",") {
-			if name == v.controller {
-				return path.Clean("/" + parts[2])
-			}
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), v.controller) {
+			return path.Clean("/" + parts[2])
 		}
 	}
 	return "/"
