@@ -219,7 +219,7 @@ func TestWrongLayout(t *testing.T) {
 	testinput.Runtime(t)
 	path := asKeras(t, bundled, true)
 	for options, words := range map[string]string{
-		"output_name: logits":       `has no output "logits"; its outputs are features, scores`,
+		"output_name: absent":       `has no output "absent"; its outputs are features, scores`,
 		"layout: nchw":              "3 channels of 32×32 pixels, the model takes 32 of 3×32; save them with as many",
 		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
 	} {

@@ -1,9 +1,11 @@
 package folder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -28,31 +30,35 @@ type Key struct {
 
 // JSON returns the key's text in the journal. Blocks are found by this text, so the order of its fields is fixed.
 func (k Key) JSON() string {
-	text, _ := json.Marshal(struct { // strings and finite numbers
-		Of string `json:"of,omitzero"`
-		made
-		Part   string                 `json:"part,omitzero"`
-		Number int                    `json:"number,omitzero"`
-		By     made                   `json:"by,omitzero"`
-		Solver *result.SolverSettings `json:"solver,omitzero"`
-	}{k.Of, madeOf(k.Made), k.Part, k.Number, madeOf(k.By), k.Solver})
-	return string(text)
+	var by json.RawMessage
+	if k.By != (cell.Made{}) {
+		by = object(made(k.By))
+	}
+	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made),
+		[]field{{"part", k.Part}, {"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
 }
 
-type made struct {
-	Dataset string       `json:"dataset,omitzero"`
-	Model   string       `json:"model,omitzero"`
-	Attack  string       `json:"attack,omitzero"`
-	Epsilon cell.Epsilon `json:"epsilon,omitzero"`
-	Defense string       `json:"defense,omitzero"`
-	Mode    string       `json:"mode,omitzero"`
-	Seed    uint64       `json:"seed,omitzero"`
-	Source  string       `json:"source,omitzero"`
-	Suite   string       `json:"suite,omitzero"`
+// field is a key and value of a JSON object.
+type field struct {
+	name  string
+	value any
 }
 
-func madeOf(m cell.Made) made {
-	return made{m.Dataset, m.Model, m.Attack, m.Epsilon, m.Defense, m.Mode, m.Seed, m.Source, m.Suite}
+func made(m cell.Made) []field {
+	return []field{{"dataset", m.Dataset}, {"model", m.Model}, {"attack", m.Attack}, {"epsilon", m.Epsilon},
+		{"defense", m.Defense}, {"mode", m.Mode}, {"seed", m.Seed}, {"source", m.Source}, {"suite", m.Suite}}
+}
+
+// object returns the JSON of the non-zero fields, in their order.
+func object(fields []field) []byte {
+	text := []byte("{")
+	for _, f := range fields {
+		if !reflect.ValueOf(f.value).IsZero() {
+			data, _ := json.Marshal(f.value) // strings and finite numbers
+			text = fmt.Appendf(text, "%q:%s,", f.name, data)
+		}
+	}
+	return append(bytes.TrimSuffix(text, []byte(",")), '}')
 }
 
 // String describes the block in messages.

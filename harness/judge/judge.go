@@ -14,7 +14,6 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
-	"selfheal/internal/fault"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/models/heads"
@@ -175,8 +174,10 @@ func Attack(ctx context.Context, a attacks.Attack, r attacks.Recipe, on attacks.
 			return res, v, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
 		}
 	}
-	v, err = Judge(ctx, of, im, res.Adversarial, plan.BallOf(r), AnswerOnly)
-	return res, v, fault.At(fmt.Sprintf("%s, image %d", a.Name(), im.ID), err)
+	if v, err = Judge(ctx, of, im, res.Adversarial, plan.BallOf(r), AnswerOnly); err != nil {
+		err = fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
+	}
+	return res, v, err
 }
 
 // votes returns how many of n passes answer the label, and how many the most frequent other class. shares are the
