@@ -71,7 +71,7 @@ func (t *Task) Truth() int {
 	return t.head.Truth
 }
 
-// Judges returns an error for a truth that no answer can be judged by.
+// Judges checks a truth. It returns an error if no answer can be judged against it.
 func (t *Task) Judges(truth []float32) error {
 	if t == nil || t.head.Judges == nil {
 		return nil

@@ -51,7 +51,7 @@ type Dimensions struct {
 	Stages int `json:"stages,omitzero"`
 	// Refine is the number of convolutions after each transposed one of unet.
 	Refine int `json:"refine,omitzero"`
-	// Coarse is the side of squares of pixels, by whose means unet begins and which its output corrects; 0: none.
+	// Coarse is the side in pixels of unet's squares: its output is added to the input's mean over each; 0: none.
 	Coarse int `json:"coarse,omitzero"`
 	// Sizes are the lengths of mlp-ae's layers down to the code. The state's own length may stand first: an
 	// architecture for states of 512 values is written 512, 384, 256; on states of 640 values it has one more layer

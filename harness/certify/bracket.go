@@ -147,7 +147,7 @@ func (g *gaps) between(low, high, rise float64) (radius float64, column bool) {
 // choose lists images for the next step, the widest gap first: as many at the same rung, or at any search by bounds,
 // as time allows.
 func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []int) {
-	all := lists.Where(len(g.each), func(i int) bool {
+	all := lists.Indices(len(g.each), func(i int) bool {
 		return g.right(i) && mine(i) && g.each[i].rung < len(g.rungs)
 	})
 	dear := func(i int) int {
@@ -280,7 +280,7 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 }
 
 func (w *bracketing) unbroken() int {
-	return len(lists.Where(len(w.each), func(i int) bool { return w.right(i) && math.IsInf(w.each[i].broken, 1) }))
+	return len(lists.Indices(len(w.each), func(i int) bool { return w.right(i) && math.IsInf(w.each[i].broken, 1) }))
 }
 
 // agree returns an error if an image is proven within a radius at which an attack has broken it.

@@ -109,7 +109,7 @@ func (e *Entry) right(image int, columns []int) bool {
 
 // count returns the number of images that an entry is right on under every one of some columns.
 func (e *Entry) count(columns []int) int {
-	return len(lists.Where(e.N, func(image int) bool { return e.right(image, columns) }))
+	return len(lists.Indices(e.N, func(image int) bool { return e.right(image, columns) }))
 }
 
 // order ranks by the fraction of images that are right under every chosen column, then by clean accuracy, then by
@@ -171,7 +171,7 @@ func (g *Group) Rivals(a, b *Entry) bool { return g.apart(a) == g.apart(b) }
 // hardest. Without attacks it returns clean images, else any column.
 func (g *Group) rankedBy() []int {
 	for _, kind := range []func(Column) bool{Column.adversarial, Column.clean, func(Column) bool { return true }} {
-		by := lists.Where(len(g.Columns), func(i int) bool { return kind(g.Columns[i]) })
+		by := lists.Indices(len(g.Columns), func(i int) bool { return kind(g.Columns[i]) })
 		if len(by) > 0 {
 			return g.shared(by)
 		}

@@ -170,7 +170,7 @@ func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
 
 // common returns the columns of a kind that two entries have.
 func (g *Group) common(a, b int, kind func(Column) bool) []int {
-	return lists.Where(len(g.Columns), func(i int) bool {
+	return lists.Indices(len(g.Columns), func(i int) bool {
 		return kind(g.Columns[i]) && g.Entries[a].Cells[i].Score != nil && g.Entries[b].Cells[i].Score != nil
 	})
 }

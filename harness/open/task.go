@@ -117,8 +117,8 @@ func (o *Opener) threshold(ctx context.Context, pool *ort.Pool, m *config.Model,
 		accepted, len(alike)), nil
 }
 
-// split returns the threshold above which at most a share of values lies, and how many do: no threshold parts equal
-// ones.
+// split returns a threshold and the number of values above it, which is at most the given share of them. Equal values
+// stay on one side.
 func split(values []float64, share float64) (threshold float64, above int, err error) {
 	slices.Sort(values)
 	n := len(values)

@@ -6,7 +6,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// A threshold accepts at most the share that is asked for, and does not part values that are equal.
+// The threshold accepts at most the requested share and never separates equal values.
 func TestSplit(t *testing.T) {
 	values := []float64{0.5, 0.1, 0.3, 0.3, 0.4, 0.2, 0.3, 0.6, 0.7, 0.8}
 	for share, want := range map[float64]int{0.1: 1, 0.3: 3, 0.59: 5, 0.7: 5, 0.8: 8, 0.9: 9} {

@@ -153,7 +153,7 @@ func (p *Planter) Close() {
 
 // Choose lists the images to plant in, of n with these ids and passes that an attack spent on them: see [Chosen].
 func Choose(seed uint64, n int, id func(i int) int, spent func(i int) int64) []int {
-	some := lists.Where(n, func(i int) bool { return Chosen(seed, id(i), spent(i)) })
+	some := lists.Indices(n, func(i int) bool { return Chosen(seed, id(i), spent(i)) })
 	return some[:min(len(some), Most)]
 }
 

@@ -65,7 +65,7 @@ func (q *question) split(ctx context.Context, root *bounds.Root, cases []conjunc
 
 // few reports whether so few inputs vary that the box is cut.
 func (b *box) few() bool {
-	return len(lists.Where(len(b.lower), func(i int) bool { return b.lower[i] < b.upper[i] })) <= mostCut
+	return len(lists.Indices(len(b.lower), func(i int) bool { return b.lower[i] < b.upper[i] })) <= mostCut
 }
 
 // mostRows bounds the numbers in constraints' dense rows.

@@ -262,8 +262,8 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	return err
 }
 
-// Coarse returns the side of the squares by whose means the control's embedding begins, as measured on images of 32×32;
-// 0 for larger images, and for those without such squares.
+// Coarse returns the embedding's key coarse, which was measured on images of 32×32 pixels: 4, or 0 for images of more
+// than 64 pixels a side and for sides that 4 does not divide.
 func (v configValues) Coarse() int {
 	if h, w := v.Shape[1], v.Shape[2]; h%4 != 0 || w%4 != 0 || max(h, w) > 64 {
 		return 0

@@ -37,17 +37,19 @@ func Find[T any](list []T, holds func(T) bool) *T {
 	return nil
 }
 
-// Where returns the numbers from 0 to n − 1 for which holds is true.
-func Where(n int, holds func(i int) bool) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
+// Indices returns the numbers from 0 to n − 1 for which holds is true; not nil if there is none.
+func Indices(n int, holds func(i int) bool) []int {
+	all := []int{}
+	for i := range n {
+		if holds(i) {
+			all = append(all, i)
+		}
 	}
-	return slices.DeleteFunc(all, func(i int) bool { return !holds(i) })
+	return all
 }
 
 // To returns the numbers from 0 to n − 1.
-func To(n int) []int { return Where(n, func(int) bool { return true }) }
+func To(n int) []int { return Indices(n, func(int) bool { return true }) }
 
 // Once appends v to a list unless it is there.
 func Once[T comparable](list []T, v T) []T {

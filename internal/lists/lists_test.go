@@ -39,8 +39,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-func TestWhere(t *testing.T) {
-	if got := Where(6, func(i int) bool { return i%2 == 1 }); !slices.Equal(got, []int{1, 3, 5}) {
+func TestIndices(t *testing.T) {
+	if got := Indices(6, func(i int) bool { return i%2 == 1 }); !slices.Equal(got, []int{1, 3, 5}) {
 		t.Error(got)
 	}
 	if got := To(3); !slices.Equal(got, []int{0, 1, 2}) {

@@ -97,7 +97,7 @@ type Head struct {
 	// Twin says that the truth begins with the network's answer for another image, which stands in its place.
 	Twin    bool
 	Measure Measure // nil for tasks without measures
-	// Judges returns an error for a truth that no answer can be judged by; nil where any numbers will do.
+	// Judges checks a truth. It returns an error if no answer can be judged against it; nil accepts any numbers.
 	Judges func(truth []float32) error
 }
 

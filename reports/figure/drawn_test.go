@@ -102,11 +102,12 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		"waterfall-s":   "Clean 100.0, APGD-CE 75.0, Square 50.0",
 		"control-s":     "Control: s. Norm ‖u_t‖ of the control at each layer",
 		"corruptions-s": "m, heal: Fog 75.0, Snow 50.0, Mean 62.5.",
-		"measures-s":    "m, heal: Clean mean IoU 0.5, FAB-T ℓ∞ (2/255) mean IoU 0.375, FAB-T ℓ∞ (4/255) mean IoU 0.25",
-		"certified-s":   "m, undefended, smooth: 75.0 at 0, 75.0 at 0.225, 50.0 at 0.45",
-		"queries-s":     "m, heal, Square ℓ∞ (0.1), 100.0 at 0",
-		"sides-s":       "m, undefended, 100.0 at 0, 75.0 at 2, 25.0 at 4.",
-		"bracket-s":     "m, undefended, Bracket, 75.0 to 100.0 at 0, 50.0 to 75.0 at 1/255",
+		"measures-s": "m, heal: Clean mean IoU 0.5, FAB-T ℓ∞ (2/255) mean IoU 0.375, " +
+			"FAB-T ℓ∞ (4/255) mean IoU 0.25",
+		"certified-s": "m, undefended, smooth: 75.0 at 0, 75.0 at 0.225, 50.0 at 0.45",
+		"queries-s":   "m, heal, Square ℓ∞ (0.1), 100.0 at 0",
+		"sides-s":     "m, undefended, 100.0 at 0, 75.0 at 2, 25.0 at 4.",
+		"bracket-s":   "m, undefended, Bracket, 75.0 to 100.0 at 0, 50.0 to 75.0 at 1/255",
 	}
 	for name, sheet := range Files(v.Suites[0]) {
 		if !strings.Contains(sheet.Alt, want[name]) || want[name] == "" {

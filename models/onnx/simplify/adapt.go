@@ -142,6 +142,7 @@ func takeOutput(g *onnx.Graph, name string) {
 	if g.Producers()[name] == nil {
 		onnx.Refuse("has no output %q; its outputs are %s", name, onnx.Few(names))
 	}
+	g.Notice(fmt.Sprintf("ends at its inner tensor %.80q", name))
 	g.Outputs = []onnx.Value{{Name: name, DType: onnx.Float, Shape: g.Shapes[name]}}
 }
 
