@@ -5,7 +5,6 @@ package atomicfile
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,11 +23,10 @@ import (
 	"selfheal/internal/input"
 )
 
-func writing(data []byte) func(io.Writer) error { return copying(bytes.NewReader(data)) }
-
-func copying(from io.Reader) func(io.Writer) error {
+// writing returns a function that writes data, as often as it is called.
+func writing(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
-		_, err := io.Copy(w, from)
+		_, err := w.Write(data)
 		return err
 	}
 }
@@ -41,7 +39,8 @@ func From(path string) func(io.Writer) error {
 			return err
 		}
 		defer f.Close()
-		return copying(f)(w)
+		_, err = io.Copy(w, f)
+		return err
 	}
 }
 
