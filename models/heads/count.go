@@ -3,6 +3,8 @@ package heads
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"selfheal/models/onnx"
 )
 
@@ -21,13 +23,10 @@ var count = Kind{Name: Count, Doc: "how many things an image shows, by the sum o
 	measured: func(int) string { return "mean error" },
 	measures: func(Task, onnx.Shape) Measure {
 		return func(y []float64, truth []float32) []Part {
-			sum := -float64(truth[0])
-			for _, v := range y {
-				sum += v
-			}
-			if sum-sum != 0 {
+			off := floats.Sum(y) - float64(truth[0])
+			if off-off != 0 {
 				return []Part{{}}
 			}
-			return []Part{{math.Abs(sum), 1}}
+			return []Part{{math.Abs(off), 1}}
 		}
 	}}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"selfheal/internal/lists"
+	"selfheal/internal/vector"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/opened"
@@ -256,17 +257,9 @@ func (b *builder) apart(other string, t Task) string {
 // Alike returns how alike two answers are: their cosine, or their distance below 0.
 func Alike(metric string, a, b []float32) float64 {
 	if metric == Distance {
-		sum := 0.0
-		for i, v := range a {
-			sum += float64(v-b[i]) * float64(v-b[i])
-		}
-		return -math.Sqrt(sum)
+		return -math.Sqrt(vector.Distance2(a, b))
 	}
-	both := 0.0
-	for i, v := range a {
-		both += float64(v) * float64(b[i])
-	}
-	return both / (length(a) * length(b))
+	return vector.Dot(a, b) / (length(a) * length(b))
 }
 
 // length returns the length of each row, with a slope at 0.
@@ -461,10 +454,4 @@ func float32s(given []float64, n int) []float32 {
 	return values
 }
 
-func length(v []float32) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	return math.Sqrt(sum)
-}
+func length(v []float32) float64 { return math.Sqrt(vector.Sum2(v)) }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Attacks the networks of data.py by selfheal and by a PGD in PyTorch, and compares them image by image.
 
-    python3 scripts/verify/tasks/compare.py FOLDER SELFHEAL [NAME...]
+    python3 scripts/verify/tasks/compare.py [--restarts 1] FOLDER SELFHEAL [NAME...]
 
-Both take 40 steps of a quarter of epsilon from one random start. ONNX Runtime judges both: it runs the file on each
-step of PyTorch's and, once more, on the images that selfheal has saved. selfheal's vector-Jacobian graph is compared
-with PyTorch's gradient in float64 on the first 8 images. Each network gives one line, and FOLDER/NAME/results has
-selfheal's report. All networks take an hour on one core.
+Both take 40 steps of a quarter of epsilon from each of their random starts. ONNX Runtime judges both: it runs the file
+on each step of PyTorch's and, once more, on the images that selfheal has saved. selfheal's vector-Jacobian graph is
+compared with PyTorch's gradient in float64 on the first 8 images. Each network gives one line, and FOLDER/NAME/results
+has selfheal's report. All networks take an hour on one core.
 """
 
 import argparse
@@ -142,8 +142,8 @@ CASES = {
 class Compared:
     """One network, its images x [n, ...] and truths, and ONNX Runtime as its judge."""
 
-    def __init__(self, folder, name):
-        self.folder, self.case = folder / name, CASES[name]
+    def __init__(self, folder, name, restarts):
+        self.folder, self.case, self.restarts = folder / name, CASES[name], restarts
         self.network, self.attacked = (folder / n / "network.onnx" for n in (name, self.case.gradients or name))
         self.x = np.load(self.folder / "x.npy")
         self.truths = torch.from_numpy(np.load(self.folder / "truth.npy").reshape(len(self.x), -1).astype(np.float32))
@@ -172,13 +172,13 @@ class Compared:
         """The images that stand against PGD in PyTorch, of those that are right when clean."""
         network, generator, stand = onnx_torch.Network(self.attacked), torch.Generator().manual_seed(0), clean.copy()
         descended = self.case.descended or self.case.margin
-        for i in np.flatnonzero(clean):
+        for i in np.repeat(np.flatnonzero(clean), self.restarts):
             start = torch.from_numpy(self.x[i : i + 1])
             low, high = (start - self.epsilon).clamp(0, 1), (start + self.epsilon).clamp(0, 1)
             x = (start + (torch.rand(start.shape, generator=generator) * 2 - 1) * self.epsilon).clamp(0, 1)
             for step in range(STEPS + 1):
-                if not self.right(x[0].numpy(), i):
-                    stand[i] = False
+                stand[i] = stand[i] and self.right(x[0].numpy(), i)
+                if not stand[i]:
                     break
                 if step < STEPS:
                     x.requires_grad_(True)
@@ -197,8 +197,8 @@ class Compared:
             command += ["--data", labelled]
         else:
             command += ["--data", self.folder / "x.npy", "--truth", self.folder / "truth.npy"]
-        command += ["--attack", "pgd", "--param", f"steps={STEPS}", "--workers", "1", "--save-adversarial"]
-        command += ["--out", out, "--force"]
+        command += ["--attack", "pgd", "--param", f"steps={STEPS}", "--param", f"restarts={self.restarts}"]
+        command += ["--workers", "1", "--save-adversarial", "--out", out, "--force"]
         subprocess.run([str(word) for word in command], check=True, capture_output=True)
         cells = {cell["attack"]: cell for cell in json.loads((out / "results.json").read_text())["cells"]}
         clean, stand = (np.array([v == "1" for v in cells[attack]["verdicts"]]) for attack in ("none", "pgd"))
@@ -234,8 +234,8 @@ def gradient(network, x, w):
     return torch.autograd.grad((w * network(x)).sum(), x)[0].numpy()
 
 
-def compare(folder, name, program):
-    compared = Compared(folder, name)
+def compare(folder, name, program, restarts):
+    compared = Compared(folder, name, restarts)
     images, (differences, jumps) = range(len(compared.x)), compared.gradients(program)
     near = differences < 1e-4
     clean, stand, adversarial = compared.by_selfheal(program)
@@ -259,10 +259,11 @@ def main():
     arguments.add_argument("folder", type=pathlib.Path, help="as data.py has filled it")
     arguments.add_argument("selfheal", help="the program")
     arguments.add_argument("names", nargs="*", help="networks: " + ", ".join(CASES))
+    arguments.add_argument("--restarts", type=int, default=1)
     arguments = arguments.parse_args()
     torch.set_num_threads(1)
     for name in arguments.names or CASES:
-        print(compare(arguments.folder, name, arguments.selfheal), flush=True)
+        print(compare(arguments.folder, name, arguments.selfheal, arguments.restarts), flush=True)
 
 
 if __name__ == "__main__":
