@@ -218,11 +218,9 @@ func Unbounded(classes int) (attacks.Recipe, error) {
 		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, classes)
 }
 
-// sampled asks about the first images for which holds is true, at most as many as are probed of a classifier. Answers
-// that the journal has under key are not asked for again.
-func sampled[T any](w *crafting, key folder.Key, holds func(i int) bool,
+// sampled asks about images. Answers that the journal has under key are not asked for again.
+func sampled[T any](w *crafting, key folder.Key, asked []int,
 	ask func(ctx context.Context, im attacks.Image) (T, error)) ([]T, error) {
-	asked := firstOf(w.set.Len(), w.on.Of, holds)
 	work, todo, err := folder.Recall[T](w.journal, key, w.set, asked, nil)
 	if err == nil {
 		err = work.Do(w.ctx, todo, w.job.Over(w.on.State),
@@ -241,7 +239,8 @@ func (w *crafting) unbounded() error {
 	if err != nil {
 		return err
 	}
-	stand, err := sampled(w, w.key.As("epsilon 1"), func(i int) bool { return w.each[i].Robust },
+	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
+	stand, err := sampled(w, w.key.As("epsilon 1"), asked,
 		func(ctx context.Context, im attacks.Image) (bool, error) {
 			how := attacks.Options{Seed: w.plan.Config.Seed, VerdictOnly: true}
 			res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
@@ -255,38 +254,37 @@ func (w *crafting) unbounded() error {
 	return err
 }
 
-// farSlope is how far the median change along a gradient may lie from what the gradient promises, as a fraction.
-// slopeRadius is the step: trained networks then differ by 3 % at most, and by up to a quarter at half a grey level.
-const farSlope, slopeRadius = 0.25, 0.05 / 255
+// slopeRadius is the step by which the change along a gradient is compared with what the gradient promises. Trained
+// networks then differ by 3 % at most, and by up to a quarter at half a grey level.
+const slopeRadius = 0.05 / 255
 
-// slope compares the gradient with what the answers do along it, where it is meant to be that of the answers: not in
-// less than float32, of random answers, through the rounding of a file, or with a control held constant. It does so
-// once for all attacks on a classifier.
+// promises reports whether the gradient is meant to be that of the answers: not in less than float32, of random
+// answers, through the rounding of a file, or with a control held constant.
+func (w *crafting) promises() bool {
+	n := w.on.Of.Net
+	return w.plan.Config.Runtime.Reduced() == "" && w.plan.Config.Model(w.on.Of.Model).Votes == 0 &&
+		!(w.cell.Mode == result.WhiteboxDetached && w.on.Of.Control != nil) &&
+		!n.Graph.IsCopy() && !n.Graph.Levels && !n.Stepped
+}
+
+// slope compares the gradient with what the answers do along it, once for all attacks on a classifier.
 func (w *crafting) slope() error {
-	if w.plan.Config.Runtime.Reduced() != "" || w.plan.Config.Model(w.on.Of.Model).Votes > 0 ||
-		w.cell.Mode == result.WhiteboxDetached && w.on.Of.Control != nil || w.seed != w.plan.Config.Seed {
+	if !w.promises() || w.seed != w.plan.Config.Seed {
 		return nil
 	}
 	key := folder.Key{Of: "slope", Made: w.job.Row(w.on.Of.Defense()).Made()}
-	ratios, err := sampled(w, key, func(i int) bool { return w.clean[i].Right },
-		func(ctx context.Context, im attacks.Image) (float64, error) {
-			if n := w.on.Of.Net; n.Graph.IsCopy() || n.Graph.Levels || n.Stepped {
-				return 1, nil
-			}
-			return signs.Slope(ctx, w.on, im, slopeRadius)
-		})
-	var lacks folder.Lacks
-	if errors.As(err, &lacks) { // shards of an earlier version
+	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.clean[i].Right })
+	ratios, err := sampled(w, key, asked, func(ctx context.Context, im attacks.Image) (float64, error) {
+		return signs.Slope(ctx, w.on, im, slopeRadius)
+	})
+	if errors.As(err, new(folder.Lacks)) { // shards of an earlier version
 		return nil
 	}
-	if err != nil || len(ratios) < probedControlled {
-		return err
-	}
-	if median := lists.Median(ratios); math.Abs(median-1) > farSlope {
+	if median, differs := signs.Differs(ratios); err == nil && differs {
 		w.warnings = append(w.warnings, result.WarnGradientDiffers.New("along its gradient, by a twentieth of a grey "+
 			"level, the margin of the median image changes by %.2f times what the gradient says", median))
 	}
-	return nil
+	return err
 }
 
 // needed reports whether the k-th component has anything to do: its gradient exists, and there are the signs that it
@@ -325,10 +323,24 @@ func (w *crafting) along(needs attacks.Needs) (*open.Oracle, error) {
 	return &on, err
 }
 
-// hidden reports whether there are signs that something hides the gradient: the components that always run miss
-// planted perturbations. They are asked about images of the whole set, so that shards come to the same.
+// hidden reports whether there are signs that something hides the gradient: it misleads, or the components that always
+// run miss planted perturbations. They are asked about images of the whole set, so that shards come to the same.
 func (w *crafting) hidden() (bool, error) {
 	asked := planted.Asked(w.set.IDs())
+	radius := float32(slopeRadius)
+	if !w.promises() {
+		radius = 0
+	}
+	followed, err := sampled(w, w.key.As("followed gradients"), asked,
+		func(ctx context.Context, im attacks.Image) (signs.Misled, error) {
+			return signs.Follow(ctx, w.on.Oracle, im, w.recipe.Norm, w.recipe.Epsilon, radius)
+		})
+	if err != nil && !errors.As(err, new(folder.Lacks)) { // shards of an earlier version lack it
+		return false, err
+	}
+	if signs.Misleads(followed) {
+		return true, nil
+	}
 	all, err := w.planting("signs of hidden gradients", asked, w.recipe.Plain())
 	return all.Hides(len(asked)), err
 }

@@ -21,6 +21,9 @@ import (
 //	cond ? a : b: as its rule, and the condition's cotangent is g·(a − b)
 //	the place of the largest: x̄ = g·p·(k − Σ p·k)/t with p = softmax(x/t) over the places k, as if it were their mean
 //	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order; at an end, i is its own neighbour
+//	rows t of a table at i: ī = Σ g·(tᵢ₊₁ − tᵢ₋₁)/2, likewise
+//	a mod b, where it is taken from a, which rounds a down: 0
+//	integers times and divided by a constant: as of floats
 var slopes map[string]Rule
 
 func init() { // init breaks the cycle slopes → Backward → slopes
@@ -85,7 +88,44 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			return []string{c.Op(sign, c.Op("Div", c.Op("Mul", c.Op("Mul", g, p), c.Op("Sub", at, mean)), t))}
 		}
 	}
+	// scaled is the rule of a product or a quotient, in which constant integers count as floats.
+	scaled := func(op string, rule Rule) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) []string {
+			for i, in := range n.Inputs {
+				if t, ok := c.G.Consts[in]; ok && t.DType != onnx.Float && !(op == "Div" && i == 0) {
+					g := c.Op(op, gy[0], float(c, in))
+					return c.by(n, func() string { return g }, func() string { return g })
+				}
+			}
+			return rule(c, n, gy)
+		}
+	}
 	slopes = map[string]Rule{
+		"Mul": scaled("Mul", mul), "Div": scaled("Div", div),
+		"Mod": func(c *Context, n *onnx.Node, gy []string) []string {
+			if takenOff(c.G, n) {
+				return []string{"", ""}
+			}
+			return mod(c, n, gy)
+		},
+		"Gather": func(c *Context, n *onnx.Node, gy []string) []string {
+			t, ok := c.G.Consts[n.Inputs[0]]
+			if !ok || len(t.Floats) == 0 || n.AxisOf(len(t.Shape)) != 0 {
+				return ruleOf("Gather")(c, n, gy)
+			}
+			rows, per := int(t.Shape[0]), len(t.Floats)/int(t.Shape[0])
+			rises := make([]float32, len(t.Floats))
+			for i := range rises {
+				later, sooner := min(i/per+1, rows-1)*per+i%per, max(i/per-1, 0)*per+i%per
+				rises[i] = (t.Floats[later] - t.Floats[sooner]) / 2
+			}
+			places := c.Shape(n.Inputs[1])
+			g := c.Op("Mul", gy[0], c.Op("Gather", c.Const(onnx.FloatTensor(t.Shape, rises)), n.Inputs[1]))
+			if axes := onnx.Range(len(places), len(places)+len(t.Shape)-1); len(axes) > 0 {
+				g = c.Op("Squeeze", c.Sum(g, axes), c.Ints(axes...))
+			}
+			return []string{"", g}
+		},
 		"Sign": identity, "Round": identity, "Floor": identity, "Ceil": identity, "Cast": identity,
 		"Greater": above, "GreaterOrEqual": above, "Less": below, "LessOrEqual": below, "Equal": equal,
 		"And":    joined(func(_ *Context, other string) string { return other }),
@@ -161,6 +201,13 @@ func saturates(g *onnx.Graph, n *onnx.Node) bool {
 	return crossed(n.Input(1), lo, -1) && crossed(n.Input(2), hi, 1)
 }
 
+// takenOff reports whether the remainder of a Mod is taken from its dividend.
+func takenOff(g *onnx.Graph, n *onnx.Node) bool {
+	return slices.ContainsFunc(g.Nodes, func(by *onnx.Node) bool {
+		return by.Op == "Sub" && by.Inputs[0] == n.Inputs[0] && by.Inputs[1] == n.Outputs[0]
+	})
+}
+
 // Slopes lists the nodes between a network's input and its first output that [Sloped] gives a slope.
 func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 	path, active := net.Reached(net.Inputs[0].Name)
@@ -172,7 +219,19 @@ func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 		for _, in := range n.Inputs {
 			need[in] = need[in] || active[in]
 		}
-		own := n.Op == "Where" && !active[n.Inputs[0]] || n.Op == "Clip" && !saturates(net, n) // as its derivative
+		own := false // as its derivative
+		switch n.Op {
+		case "Where":
+			own = !active[n.Inputs[0]]
+		case "Clip":
+			own = !saturates(net, n)
+		case "Gather":
+			own = !active[n.Inputs[1]]
+		case "Mod":
+			own = !takenOff(net, n)
+		case "Mul", "Div": // of integers, behind a Cast
+			own = true
+		}
 		if HasSlope(n.Op) && n.Domain == "" && !own {
 			nodes = append(nodes, n)
 		}

@@ -123,6 +123,27 @@ func TestSlopes(t *testing.T) {
 		}, func(x float64) float64 {
 			return []float64{2, -3, -5}[int(max(0, min(x, 2)))] * beyond(0, 2)(x)
 		}, 3},
+		"Gather": {func(b *onnx.Builder, x string) string { // rows of a table, the second halved
+			i := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Clip", x, b.Float(0), b.Float(2)))
+			rows := b.Op("Gather", b.Const(onnx.FloatTensor(onnx.Shape{3, 2}, []float32{1, 2, 5, 4, 6, 0})), i)
+			return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(0)}, b.Op("Mul", rows, b.Const(onnx.FloatVector(
+				[]float32{1, 0.5}))), b.Ints(2))
+		}, func(x float64) float64 {
+			return []float64{2.5, 2, -0.5}[int(max(0, min(x, 2)))] * beyond(0, 2)(x)
+		}, 3},
+		"Mod": {func(b *onnx.Builder, x string) string { // x rounded down to thirds
+			return b.Op("Sub", x, b.OpWith("Mod", onnx.Attrs{"fmod": int64(1)}, x, b.Float(1./3)))
+		}, straight, 1},
+		"Mod alone": {func(b *onnx.Builder, x string) string {
+			return b.OpWith("Mod", onnx.Attrs{"fmod": int64(1)}, x, b.Float(1./3))
+		}, straight, 0},
+		"Div": {func(b *onnx.Builder, x string) string { // of integers
+			return float(b, b.Op("Div", b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Mul", x, b.Float(9))),
+				b.Ints(2)))
+		}, func(float64) float64 { return 4.5 }, 2},
+		"Mul": {func(b *onnx.Builder, x string) string { // of integers
+			return float(b, b.Op("Mul", b.Ints(3), b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, x)))
+		}, func(float64) float64 { return 3 }, 2},
 		"derivative": {one("Relu"), func(x float64) float64 {
 			if x > 0 {
 				return 1

@@ -10,22 +10,30 @@ import (
 
 // fuse finds what exporters write for operators that their operator set lacked, Gelu by its erf and LayerNormalization
 // by its means, and puts those operators back: they take half the passes over the data, and so do their gradients. It
-// prunes the nodes that they leave behind.
-func fuse(g *onnx.Graph, means map[string]meanOf) {
-	f := fuser{g, means, g.Producers(), g.Consumers()}
+// does so for Softmax and LogSoftmax, too, written out or as the logarithm of a Softmax: where their parts overflow or
+// round to 0, gradients would be lost.
+func fuse(g *onnx.Graph, means, totals map[string]reduced) {
+	f := fuser{g, means, totals, g.Producers(), g.Consumers()}
 	for _, n := range g.Nodes {
 		switch n.Op {
 		case "Erf":
 			f.gelu(n)
 		case "Sqrt":
 			f.layerNorm(n)
+		case "Div":
+			f.softmax(n)
+		case "Log":
+			if p := f.writes[n.Inputs[0]]; p != nil && p.Op == "Softmax" {
+				n.Op, n.Attrs, n.Inputs = "LogSoftmax", onnx.Attrs{"axis": p.Axis()}, p.Inputs
+			}
 		}
 	}
 }
 
 type fuser struct {
 	g      *onnx.Graph
-	means  map[string]meanOf // ReduceMeans, by what they write
+	means  map[string]reduced // by what they write
+	totals map[string]reduced
 	writes map[string]*onnx.Node
 	reads  map[string][]*onnx.Node
 }
@@ -82,8 +90,16 @@ func (f fuser) gelu(erf *onnx.Node) {
 	}
 }
 
-// meanOf is a ReduceMean that keeps its axes.
-type meanOf struct {
+// softmax recognises eˣ/Σ eˣ, the sum over one axis.
+func (f fuser) softmax(n *onnx.Node) {
+	e, total := f.writes[n.Inputs[0]], f.totals[n.Inputs[1]]
+	if e != nil && e.Op == "Exp" && total.in == n.Inputs[0] && len(total.axes) == 1 {
+		n.Op, n.Attrs, n.Inputs = "Softmax", onnx.Attrs{"axis": total.axes[0]}, e.Inputs
+	}
+}
+
+// reduced is what a ReduceMean or ReduceSum that keeps its axes reduces.
+type reduced struct {
 	in   string
 	axes []int64
 }
@@ -96,7 +112,7 @@ func (f fuser) layerNorm(root *onnx.Node) {
 	}
 	for i, in := range sum.Inputs {
 		epsilon, ok := f.number(sum.Inputs[1-i])
-		variance, mean := f.means[in], meanOf{}
+		variance, mean := f.means[in], reduced{}
 		square := f.writes[variance.in]
 		if !ok || square == nil || square.Op != "Mul" || square.Inputs[0] != square.Inputs[1] {
 			continue

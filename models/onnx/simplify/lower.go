@@ -179,8 +179,9 @@ func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if len(axes) == 0 {
 		return ""
 	}
-	if n.Op == "ReduceMean" && n.Int("keepdims", 1) == 1 {
-		s.means[n.Outputs[0]] = meanOf{in: x, axes: axes}
+	if of := map[string]map[string]reduced{"ReduceMean": s.means, "ReduceSum": s.totals}[n.Op]; of != nil &&
+		n.Int("keepdims", 1) == 1 {
+		of[n.Outputs[0]] = reduced{in: x, axes: axes}
 	}
 	return b.Reshape(reductions[n.Op](b, x, axes), s.g.Shapes[n.Outputs[0]])
 }

@@ -1,7 +1,9 @@
 package simplify_test
 
 import (
+	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"selfheal/internal/must"
@@ -100,4 +102,37 @@ func TestLoweringErrors(t *testing.T) {
 	}
 	_, err := simplify.Open(file(11, N, 4, 3, 3).Node("Softmax x → y axis=0").Bytes(N, 4), simplify.Options{})
 	must.Refuse(t, err, "works along the batch")
+}
+
+// A Softmax that is written out, and the logarithm of one, become the operators that neither overflow nor round to 0.
+// Where the file's own parts do not, both answer alike.
+func TestSoftmaxIsPutBack(t *testing.T) {
+	const out = "Exp a → e; one=1,; ReduceSum e one → s; Div e s → "
+	for name, c := range map[string]struct{ nodes, want string }{
+		"written out":           {out + "y", "Softmax"},
+		"a logarithm":           {"Softmax a → p axis=1; Log p → y", "LogSoftmax"},
+		"a logarithm of sums":   {out + "p; Log p → y", "LogSoftmax"},
+		"the sum of the batch":  {"Exp a → e; one=1,; ReduceSum e one → s; Div s e → y", "Div"},
+		"another sum":           {"Exp a → e; one=1,; ReduceSum a one → s; Div e s → y", "Div"},
+		"a logarithm of others": {"Sigmoid a → p; Log p → y", "Log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, scale := range []float32{1, 1000} {
+				data := file(17, N, 3).Floats("k", []int64{3}, scale, 2*scale, 3*scale).Node("Mul x k → a; "+c.nodes).
+					Bytes(N, 3)
+				g := onnxtest.Open(t, data)
+				if ops := strings.Fields(onnxtest.Operators(g)); ops[len(ops)-1] != c.want {
+					t.Fatalf("%v, want %s at the end", ops, c.want)
+				}
+				opened, file := asFile(t, data, 0.5)
+				for k, v := range file {
+					same := math.Abs(float64(opened[k])-v) < 1e-5
+					if finite := v-v == 0; finite && !same || !finite && strings.HasSuffix(c.want, "Softmax") &&
+						opened[k]-opened[k] != 0 {
+						t.Errorf("scale %g: %v, the file gives %v", scale, opened, file)
+					}
+				}
+			}
+		})
+	}
 }

@@ -39,8 +39,8 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 	s := &simplifier{
 		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g, whole: whole || alone,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
-		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
-		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
+		means: map[string]reduced{}, totals: map[string]reduced{}, source: map[string]string{},
+		rows: map[string]string{}, flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
 		steps: map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
 		pooled: map[string]onnx.Shape{}, shared: map[string]bool{},
 	}
@@ -79,7 +79,7 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 		onnx.Require(len(x) > 0 && x[0] == onnx.Batch, "output %q has shape %v, without the batch in front", o.Name, x)
 		g.Outputs[i].Shape = x
 	}
-	fuse(g, s.means)
+	fuse(g, s.means, s.totals)
 	g.Prune()
 	if n := len(g.Nodes); n > manyNodes {
 		g.Notice(fmt.Sprintf("has %d operators%s", n, NoticeLong))
@@ -170,11 +170,12 @@ type simplifier struct {
 	steps      map[string]*quantization // of tensors that are quantised, and dequantised
 	sums       map[string]*sum
 	int32s     map[*onnx.Node]bool
-	dynamic    map[string]bool   // floats that the file quantises by scales of their own
-	kernels    bool              // what is visited stands for one operator on quantised values
-	from       int64             // the operator set that the file was written for
-	fixedBatch int64             // the batch the file was exported with, 0 when open
-	means      map[string]meanOf // ReduceMeans, for fuse
+	dynamic    map[string]bool    // floats that the file quantises by scales of their own
+	kernels    bool               // what is visited stands for one operator on quantised values
+	from       int64              // the operator set that the file was written for
+	fixedBatch int64              // the batch the file was exported with, 0 when open
+	means      map[string]reduced // ReduceMeans, for fuse
+	totals     map[string]reduced // ReduceSums, likewise
 	reads      map[string][]*onnx.Node
 	folded     int                   // values that folding has made so far
 	source     map[string]string     // integers that hold the batch size, and the tensor whose it is
