@@ -57,13 +57,14 @@ func Along(o Oracle, gradient string) (Oracle, error) {
 }
 
 // adaptive returns the components of version adaptive: standard's, then what breaks defences that hide their gradients.
-// The first further ones run on every network, the rest only where standard misses planted perturbations (signs):
+// The first further ones run on every network, the rest only where there are signs that something hides the gradient,
+// which the caller looks for:
 //
 //	the margin, the logits' differences and    logits of any scale, and runs that DLR leads astray
 //	the probabilities' margin, also from the
 //	nearest images of other classes
 //	gradients detached from the control        controls whose own gradient misleads, and transferred images
-//	signs: slopes                              rounding, signs, thresholds, saturation (Athalye et al. 2018)
+//	signs: slopes                              rounding, signs, tables, saturation (Athalye et al. 2018)
 //	signs: the mean gradient nearby            losses that jump, and networks that draw at random
 //	signs: Square, four times as long          networks without any gradient
 //	signs: RayS in ℓ∞, HopSkipJump in ℓ2       scores that say nothing but the class

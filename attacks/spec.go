@@ -314,7 +314,7 @@ var versions = []Version{
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
 	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for under a twentieth of its passes", 3,
 		quick},
-	{"adaptive", "AA-adaptive", "standard, then losses and gradients for what hides its own", 2, adaptive},
+	{"adaptive", "AA-adaptive", "standard, then losses and gradients for what hides its own", 3, adaptive},
 }
 
 func standard(n Norm) []Component {

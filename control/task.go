@@ -79,6 +79,9 @@ func (t *Task) Judges(truth []float32) error {
 	return t.head.Judges(truth)
 }
 
+// Placed reports whether the truth has places in the image, which no longer fit one that is turned or shifted.
+func (t *Task) Placed() bool { return t != nil && t.head.Placed }
+
 // Twin reports whether the truth begins with another image, which the network is asked about, too.
 func (t *Task) Twin() bool { return t != nil && t.size > 0 }
 
@@ -105,6 +108,9 @@ func (t *Task) of(ctx context.Context) ([][]float32, error) {
 func give(n *Network, task heads.Task) error {
 	g := n.Graph
 	out := g.Outputs[0]
+	if out.DType != onnx.Float {
+		return fmt.Errorf("task %s: output %.80q does not hold float32, which a task takes", task.Kind, out.Name)
+	}
 	h, err := task.Head(out.Shape)
 	if err != nil {
 		return fmt.Errorf("task %s: output %.80q: %w", task.Kind, out.Name, err)

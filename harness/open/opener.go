@@ -266,6 +266,10 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s: attack %s proves something of classes, and the model's task is another",
 			net.Name, t.Name())
 	}
+	if net.Task.Placed() && t.Setting().Kind == attacks.SpatialKind {
+		return recipe, fmt.Errorf("model %s: attack %s turns and shifts the image, and not the places in its truth",
+			net.Name, t.Name())
+	}
 	if _, both := recipe.Certificate.(attacks.Bracket); net.Ensemble && (both || t.Setting().Prove ||
 		recipe.Certificate != nil && t.Setting().Kind == attacks.BoundsKind) {
 		return recipe, fmt.Errorf("model %s: attack %s proves something by bounds, which hold for one file, and the "+

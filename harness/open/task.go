@@ -10,6 +10,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/vector"
 	"selfheal/models/heads"
 	"selfheal/models/ort"
 )
@@ -57,10 +58,16 @@ func ReadTask(files fs.FS, m *config.Model) (t heads.Task, known *result.Task, e
 		if err == nil && (len(shape) != 2 || shape[0] < 2 || shape[1] == 0) {
 			err = fmt.Errorf("embeddings of texts have the shape [classes, d], not %v", shape)
 		}
+		if err == nil {
+			t.Texts = slices.Collect(slices.Chunk(values, shape[1]))
+			none := func(text []float32) bool { return !(vector.Sum2(text) > 0) || !vector.Finite(text) }
+			if i := slices.IndexFunc(t.Texts, none); i >= 0 {
+				err = fmt.Errorf("the embedding of text %d has no direction: it is 0, or not finite", i)
+			}
+		}
 		if err != nil {
 			return t, nil, fmt.Errorf("model %s: texts %s: %w", m.Name, c.Texts, err)
 		}
-		t.Texts = slices.Collect(slices.Chunk(values, shape[1]))
 		known.SHA256 = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, shape, values)))
 	}
 	return t, known, nil
@@ -127,8 +134,8 @@ func split(values []float64, share float64) (threshold float64, above int, err e
 		first++
 	}
 	if first == 0 || first == n {
-		return 0, 0, fmt.Errorf("%v of %d pairs that are not the same is less than one or all of them; give more "+
-			"pairs, or the threshold", share, n)
+		return 0, 0, fmt.Errorf("no threshold accepts %v of %d pairs that are not the same: that is less than one or "+
+			"all of them, or they are equally alike; give more pairs, or the threshold", share, n)
 	}
 	return values[first]/2 + values[first-1]/2, n - first, nil
 }

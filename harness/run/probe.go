@@ -264,7 +264,7 @@ func (w *crafting) promises() bool {
 	n := w.on.Of.Net
 	return w.plan.Config.Runtime.Reduced() == "" && w.plan.Config.Model(w.on.Of.Model).Votes == 0 &&
 		!(w.cell.Mode == result.WhiteboxDetached && w.on.Of.Control != nil) &&
-		!n.Graph.IsCopy() && !n.Graph.Levels && !n.Stepped
+		(n == nil || !n.Graph.IsCopy() && !n.Graph.Levels && !n.Stepped) // nil: the journal has the answers
 }
 
 // slope compares the gradient with what the answers do along it, once for all attacks on a classifier.

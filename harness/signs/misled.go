@@ -78,7 +78,7 @@ func ascend(ctx context.Context, o attacks.Oracle, im attacks.Image, n attacks.N
 	return top, nil
 }
 
-// Differs returns the median of ratios of [Slope], and whether it is far from 1. Of few images nothing is said.
+// Differs returns the median of ratios of [Slope], and whether it is far from 1. It is taken as 1 for few images.
 func Differs(ratios []float64) (median float64, differs bool) {
 	const fewest = 8
 	if len(ratios) < fewest {

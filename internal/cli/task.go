@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"selfheal/harness/config"
@@ -34,6 +35,10 @@ func (f *taskFlags) tasked(network, images config.Keys) (config.Keys, config.Key
 	var task config.Keys
 	for i, part := range regexp.MustCompile(`(?:\[[^\]]*\]|[^,\[])+`).FindAllString(f.task, -1) {
 		name, value, ok := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if slices.ContainsFunc(task, func(k config.Key) bool { return k.Name == name }) {
+			return nil, nil, fmt.Errorf("--task %s: %s is given twice", f.task, name)
+		}
 		switch list, isList := strings.CutPrefix(value, "["); {
 		case !ok && i == 0:
 			task = append(task, key("kind", config.Word(name), "--task"))
@@ -41,9 +46,9 @@ func (f *taskFlags) tasked(network, images config.Keys) (config.Keys, config.Key
 			return nil, nil, fmt.Errorf("--task %s: behind the kind come KEY=VALUE, as in regression,tolerance=0.1",
 				f.task)
 		case isList:
-			task = append(task, key(name, wordsOf(strings.TrimSuffix(list, "]")), "--task"))
+			task = append(task, key(name, wordsOf(strings.TrimSuffix(list, "]")), "--task "+name))
 		default:
-			task = append(task, key(name, config.Word(value), "--task"))
+			task = append(task, key(name, config.Word(value), "--task "+name))
 		}
 	}
 	images = append(images, filled(key("truth", filepath.ToSlash(f.truth), "--truth"))...)

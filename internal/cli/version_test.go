@@ -28,7 +28,7 @@ func TestVersion(t *testing.T) {
 		t.Error(err)
 	}
 	want := []string{"autoattack-standard/1", "autoattack-plus/1", "autoattack-rand/1", "autoattack-custom/2",
-		"autoattack-quick/3", "autoattack-adaptive/2"}
+		"autoattack-quick/3", "autoattack-adaptive/3"}
 	for _, s := range attacks.Specs {
 		if s.Versions == nil {
 			want = append(want, fmt.Sprintf("%s/%d", s.Kind, s.Revision))

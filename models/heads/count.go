@@ -15,7 +15,7 @@ var count = Kind{Name: Count, Doc: "how many things an image shows, by the sum o
 	"of their density; the answer is right if it lies within `tolerance` of the truth, one number",
 	Keys:   []string{"tolerance"},
 	truths: func(onnx.Shape) int { return 1 },
-	check:  func(Task, onnx.Shape) error { return nil },
+	check:  func(t Task, _ onnx.Shape) error { return t.single() },
 	scores: func(b *builder, t Task) []string {
 		off := b.Op("Abs", b.Op("Sub", b.Sum(b.answer, []int64{1}), b.truth))
 		return []string{b.zero(), b.Op("Sub", b.Op("Div", off, b.Float(float32(t.Tolerance[0]))), b.Float(1))}

@@ -16,15 +16,15 @@ const leastDepth = 1e-6
 
 var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
 	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 does not count",
-	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true,
-	judges: func(_ Task, truth []float32) error {
+	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true, placed: true,
+	judges: func(_ Task, _ onnx.Shape, truth []float32) error {
 		return judged(slices.ContainsFunc(truth, func(v float32) bool { return v > 0 }), "pixel")
 	},
-	check: func(_ Task, answer onnx.Shape) error {
+	check: func(t Task, answer onnx.Shape) error {
 		if asMany(answer) > mostPixels {
 			return fmt.Errorf("a map of depth has at most %d pixels, not %d", mostPixels, asMany(answer))
 		}
-		return nil
+		return t.single()
 	},
 	// The scores differ by four times what the share lacks of the bar, in steps, with the slope of the mean |log y/t|.
 	scores: func(b *builder, t Task) []string {

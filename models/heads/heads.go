@@ -1,7 +1,7 @@
 // Package heads makes the graphs that decide tasks other than classification. A head reads what a network answers for
 // an image and, for most tasks, the image's truth: the numbers that the answer ought to be. It gives two scores, of a
-// right and a wrong answer, and the image counts as answered right while the first is the larger. To attacks and
-// the judge the network with its head is a classifier of two classes whose labels are all [Right].
+// right and a wrong answer, and the image counts as answered right while the first is at least as large. To
+// attacks and the judge the network with its head is a classifier of two classes whose labels are all [Right].
 //
 // [Kinds] is the table of tasks; [Task.Head] makes a head, or takes the user's own.
 package heads
@@ -95,6 +95,7 @@ type Head struct {
 	Graph         *onnx.Graph
 	Answer, Truth int  // how many numbers of each; Truth is 0 for heads that need none
 	Steps         bool // the scores move in steps, and their gradient is another loss's
+	Placed        bool // the truth has places in the image: it does not fit one that is turned or shifted
 	// Twin says that the truth begins with the network's answer for another image, which stands in its place.
 	Twin    bool
 	Measure Measure // nil for tasks without measures
@@ -112,11 +113,13 @@ type Kind struct {
 	check  func(t Task, answer onnx.Shape) error
 	steps  bool // see [Head]
 	twin   bool // see [Head]
+	placed bool // the truth has places in the image
 	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
 	measures func(t Task, answer onnx.Shape) Measure
-	measured func(k int) string                  // names the k-th measure
-	judges   func(t Task, truth []float32) error // see [Head]
-	mean     string                              // names the mean of all measures behind the first; "" for none
+	measured func(k int) string // names the k-th measure
+	mean     string             // of all measures behind the first, its name; "" for none
+	// judges is [Head.Judges] for an answer of this shape.
+	judges func(t Task, answer onnx.Shape, truth []float32) error
 }
 
 // Kinds is the table of tasks that have a head.
@@ -129,6 +132,12 @@ var Kinds = []Kind{
 				if len(values) > 1 && len(values) != asMany(answer) {
 					return fmt.Errorf("%s has %d values, and the network gives %d numbers", key, len(values),
 						asMany(answer))
+				}
+			}
+			tolerance := float32s(t.Tolerance, asMany(answer))
+			for i, period := range float32s(t.Period, asMany(answer)) {
+				if period > 0 && tolerance[i] >= period/2 {
+					return fmt.Errorf("a tolerance of %v takes any value for right, modulo %v", tolerance[i], period)
 				}
 			}
 			return nil
@@ -146,7 +155,7 @@ var Kinds = []Kind{
 	{Name: MultiLabel, Doc: "labels, each of which holds above `threshold`; the answer is right if all of them, or " +
 		"`labels`, are. A truth is 1, 0 or, for labels that nobody knows, −1",
 		Keys: []string{"threshold", "labels"}, truths: asMany, measures: labelsOf, measured: numbered("right on label"),
-		judges: func(t Task, truth []float32) error {
+		judges: func(t Task, _ onnx.Shape, truth []float32) error {
 			known := false
 			for i, v := range truth {
 				if v != 0 && v != 1 && v != -1 {
@@ -165,7 +174,7 @@ var Kinds = []Kind{
 		scores: func(b *builder, t Task) []string {
 			// how far a label lies on the wrong side: (thr − y)·(2t − 1), and far on the right one where none counts
 			side := b.Op("Sub", b.Op("Mul", b.truth, b.Float(2)), b.Float(1))
-			off := b.Op("Mul", b.Op("Sub", b.Float(float32(t.Threshold)), b.answer), side)
+			off := b.Op("Mul", b.Op("Sub", b.bound(t.Threshold, 1, side), b.answer), side)
 			counts := b.Op("GreaterOrEqual", b.truth, b.Float(0))
 			if len(t.Labels) > 0 {
 				asked := make([]float32, b.values)
@@ -208,11 +217,13 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments, steps: true, measures: overlaps, mean: "mean IoU",
-		judges: func(t Task, truth []float32) error {
+		scores: segments, steps: true, placed: true, measures: overlaps, mean: "mean IoU",
+		judges: func(t Task, answer onnx.Shape, truth []float32) error {
+			last := float32(max(answer[1], 2) - 1)
 			for i, v := range truth {
-				if v != float32(math.Round(float64(v))) {
-					return fmt.Errorf("pixel %d is %v; a truth has each pixel's class", i, v)
+				if v != float32(t.Ignored) && (v != float32(math.Round(float64(v))) || v < 0 || v > last) {
+					return fmt.Errorf("pixel %d is %v; a truth has each pixel's class, from 0 to %v, or the "+
+						"ignored %v", i, v, last, t.Ignored)
 				}
 			}
 			return judged(slices.ContainsFunc(truth, func(v float32) bool { return v != float32(t.Ignored) }), "pixel")
@@ -227,14 +238,29 @@ var Kinds = []Kind{
 		"above `threshold` of the cosine or below that of the l2 distance. A truth has the other image's pixels and " +
 		"1 or 0",
 		Keys: []string{"threshold", "metric", "far"}, truths: func(answer onnx.Shape) int { return asMany(answer) + 1 },
-		check: func(Task, onnx.Shape) error { return nil },
+		check: func(t Task, _ onnx.Shape) error {
+			from, to := -1.0, 1.0
+			if t.Metric == Distance {
+				from, to = 0, math.Inf(1)
+			}
+			if t.FAR == 0 && (t.Threshold <= from || t.Threshold >= to) {
+				return fmt.Errorf("all embeddings are on one side of the threshold %v; it lies between %v and %v",
+					t.Threshold, from, to)
+			}
+			return nil
+		},
 		scores: func(b *builder, t Task) []string {
 			side := b.Op("Sub", b.Op("Mul", b.part(b.truth, b.values, b.values+1), b.Float(2)), b.Float(1))
-			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t), side)}
+			return []string{b.zero(), b.Op("Mul", b.apart(b.part(b.truth, 0, b.values), t, side), side)}
 		}, twin: true, measures: acceptsOf,
-		judges: func(_ Task, truth []float32) error {
+		judges: func(_ Task, _ onnx.Shape, truth []float32) error {
 			if v := truth[len(truth)-1]; v != 0 && v != 1 {
 				return fmt.Errorf("its last number is %v; it is 1 for two images of the same, or 0", v)
+			}
+			for i, v := range truth[:len(truth)-1] {
+				if v < 0 || v > 1 {
+					return fmt.Errorf("value %d of its other image is %v; pixels lie in [0,1]", i, v)
+				}
 			}
 			return nil
 		},
@@ -245,13 +271,21 @@ var Kinds = []Kind{
 }
 
 // apart returns by how much the answer and another are on the side of different images.
-func (b *builder) apart(other string, t Task) string {
-	threshold := b.Float(float32(t.Threshold))
+func (b *builder) apart(other string, t Task, side string) string {
 	if t.Metric == Distance {
-		return b.Op("Sub", b.length(b.Op("Sub", b.answer, other)), threshold)
+		return b.Op("Sub", b.length(b.Op("Sub", b.answer, other)), b.bound(t.Threshold, -1, side))
 	}
 	both := b.Sum(b.Op("Mul", b.answer, other), []int64{1})
-	return b.Op("Sub", threshold, b.Op("Div", both, b.Op("Mul", b.length(b.answer), b.length(other))))
+	alike := b.Op("Div", both, b.Op("Mul", b.length(b.answer), b.length(other)))
+	return b.Op("Sub", b.bound(t.Threshold, 1, side), alike)
+}
+
+// bound returns a threshold, which a value that equals it does not pass: where it must be passed, upwards or downwards,
+// it is the next number.
+func (b *builder) bound(threshold float64, upwards int, side string) string {
+	at := float32(threshold)
+	next := math.Nextafter32(at, float32(math.Inf(upwards)))
+	return b.Op("Where", b.Op("Greater", side, b.Float(0)), b.Float(next), b.Float(at))
 }
 
 // Alike returns how alike two answers are: their cosine, or their distance below 0.
@@ -259,13 +293,16 @@ func Alike(metric string, a, b []float32) float64 {
 	if metric == Distance {
 		return -math.Sqrt(vector.Distance2(a, b))
 	}
-	return vector.Dot(a, b) / (length(a) * length(b))
+	return vector.Dot(a, b) / math.Sqrt((vector.Sum2(a)+least)*(vector.Sum2(b)+least))
 }
 
 // length returns the length of each row, with a slope at 0.
 func (b *builder) length(x string) string {
-	return b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", x, x), []int64{1}), b.Float(1e-12)))
+	return b.Op("Sqrt", b.Op("Add", b.Sum(b.Op("Mul", x, x), []int64{1}), b.Float(least)))
 }
+
+// least is added to squares of lengths.
+const least = 1e-12
 
 // Taking lists the kinds that take a key.
 func Taking(key string) []string {
@@ -302,8 +339,10 @@ func segments(b *builder, t Task) []string {
 	rest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, b.Op("Where", own, b.Float(float32(math.Inf(-1))), z),
 		b.Ints(1))
 	counts := one(b.Op("Greater", b.Op("Abs", b.Op("Sub", class, b.Float(float32(t.Ignored)))), b.Float(0.5)))
-	known := b.Sum(one(own), []int64{1}) // 0 for a class that the network does not have, which is wrong
-	right := b.Op("Mul", b.Op("Mul", one(b.Op("Greater", b.Op("Sub", among(z), rest), b.Float(0))), counts), known)
+	// the answer is the first of the largest scores; no score is as large as one that is no number
+	first := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, b.OpWith("ArgMax", onnx.Attrs{"axis": 1}, z))
+	chosen := b.Op("Less", b.Op("Abs", b.Op("Sub", class, first)), b.Float(0.5))
+	right := b.Op("Mul", one(b.Op("And", chosen, b.Op("GreaterOrEqual", among(z), rest))), counts)
 	all := func(x string) string { return b.Reshape(b.Sum(x, []int64{2}), onnx.Shape{onnx.Batch, 1}) }
 	n := b.Op("Max", all(counts), b.Float(1))
 	loss := b.Op("Neg", among(b.OpWith("LogSoftmax", onnx.Attrs{"axis": 1}, z)))
@@ -342,6 +381,14 @@ func (t Task) BeforeSigmoid(answer onnx.Shape) (logits Task, ok bool, err error)
 	return t, true, nil
 }
 
+// single returns an error for several tolerances.
+func (t Task) single() error {
+	if len(t.Tolerance) != 1 {
+		return fmt.Errorf("%s takes one tolerance, not %d", t.Kind, len(t.Tolerance))
+	}
+	return nil
+}
+
 // judged returns an error if nothing counts by which an answer could be judged.
 func judged(any bool, what string) error {
 	if any {
@@ -362,12 +409,12 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	if err := k.check(t, shape); err != nil {
 		return nil, err
 	}
-	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps, Twin: k.twin}
+	h := &Head{Answer: answer, Truth: k.truths(shape), Steps: k.steps, Twin: k.twin, Placed: k.placed}
 	if k.measures != nil {
 		h.Measure = k.measures(t, shape)
 	}
 	if k.judges != nil {
-		h.Judges = func(truth []float32) error { return k.judges(t, truth) }
+		h.Judges = func(truth []float32) error { return k.judges(t, shape, truth) }
 	}
 	b := &builder{Builder: onnx.Builder{G: onnx.NewGraph(t.Kind)}, values: answer, shape: shape}
 	x := b.Input("answer", onnx.Shape{onnx.Batch, int64(answer + h.Truth)})

@@ -70,6 +70,47 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// Equal scores are the lower class's, and what equals a threshold does not pass it, in verdicts as in measures.
+func TestTies(t *testing.T) {
+	testinput.Runtime(t)
+	pixels := Settings{Kind: Segmentation, Bar: 1, Ignored: 255}
+	labels := Settings{Kind: MultiLabel, Threshold: 0.25}
+	pair := func(metric string, threshold float64) Settings {
+		return Settings{Kind: Verification, Metric: metric, Threshold: threshold}
+	}
+	for _, c := range []struct {
+		of            Settings
+		shape         onnx.Shape
+		answer, truth []float32
+		right         bool
+	}{
+		{pixels, onnx.Shape{onnx.Batch, 3, 1, 1}, []float32{0, 2, 2}, []float32{1}, true},
+		{pixels, onnx.Shape{onnx.Batch, 3, 1, 1}, []float32{0, 2, 2}, []float32{2}, false},
+		{pixels, onnx.Shape{onnx.Batch, 1, 1, 1}, []float32{0}, []float32{0}, true},
+		{pixels, onnx.Shape{onnx.Batch, 1, 1, 1}, []float32{0}, []float32{1}, false},
+		{labels, onnx.Shape{onnx.Batch, 1}, []float32{0.25}, []float32{0}, true},
+		{labels, onnx.Shape{onnx.Batch, 1}, []float32{0.25}, []float32{1}, false},
+		{pair(Cosine, 0), onnx.Shape{onnx.Batch, 2}, []float32{0, 1}, []float32{1, 0, 0}, true},
+		{pair(Cosine, 0), onnx.Shape{onnx.Batch, 2}, []float32{0, 1}, []float32{1, 0, 1}, false},
+		{pair(Cosine, 0.5), onnx.Shape{onnx.Batch, 2}, []float32{0, 0}, []float32{1, 0, 0}, true},
+		{pair(Cosine, 0.5), onnx.Shape{onnx.Batch, 2}, []float32{0, 0}, []float32{1, 0, 1}, false},
+	} {
+		h := must.Get(Task{Settings: c.of}.Head(c.shape))(t)
+		if got := margin(t, h, c.answer, c.truth); (got >= 0) != c.right {
+			t.Errorf("%s, %v for %v: margin %v", c.of.Kind, c.answer, c.truth, got)
+		}
+		y := onnx.Each(c.answer, func(v float32) float64 { return float64(v) })
+		part := h.Measure(y, c.truth)
+		if i := slices.IndexFunc(part, func(p Part) bool { return p.Weight > 0 }); c.of.Kind == Verification {
+			part[i].Value = 1 - part[i].Value // a share of wrong answers
+			part[0] = part[i]
+		}
+		if (part[0].Value == 1) != c.right {
+			t.Errorf("%s, %v for %v: measures %v", c.of.Kind, c.answer, c.truth, part)
+		}
+	}
+}
+
 // An answer that is not a number is never right.
 func TestNaN(t *testing.T) {
 	testinput.Runtime(t)
@@ -98,11 +139,14 @@ func TestJudges(t *testing.T) {
 		{Settings{Kind: MultiLabel}, rows(2), []float32{0, 0.5}, "label 1 is 0.5"},
 		{Settings{Kind: MultiLabel}, rows(2), []float32{-1, -1}, "no label counts"},
 		{Settings{Kind: MultiLabel, Labels: []int{0}}, rows(2), []float32{-1, 1}, "no label counts"},
-		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 7}, ""},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 1}, ""},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 7}, "pixel 1 is 7"},
+		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{-1, 0}, "pixel 0 is -1"},
 		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{255, 255}, "no pixel counts"},
 		{Settings{Kind: Segmentation, Ignored: 255}, plane, []float32{0, 0.5}, "pixel 1 is 0.5"},
 		{Settings{Kind: Verification}, rows(1), []float32{0.5, 1}, ""},
 		{Settings{Kind: Verification}, rows(1), []float32{0.5, 0.5}, "its last number is 0.5"},
+		{Settings{Kind: Verification}, rows(1), []float32{128, 1}, "its other image is 128"},
 		{Settings{Kind: Depth, Tolerance: []float64{1}}, pixels, []float32{0, 3}, ""},
 		{Settings{Kind: Depth, Tolerance: []float64{1}}, pixels, []float32{0, 0}, "no pixel counts"},
 	} {
@@ -191,6 +235,12 @@ func TestCheck(t *testing.T) {
 			Settings: Settings{Kind: Regression, Tolerance: []float64{1}, Period: []float64{1, 2, 3}}},
 		"labels 0 to 1":  {Settings: Settings{Kind: MultiLabel, Labels: []int{2}}},
 		"have 1 numbers": {Settings: Settings{Kind: ZeroShot}, Texts: [][]float32{{1}, {2}}},
+		"a tolerance of 180 takes any value": {
+			Settings: Settings{Kind: Regression, Tolerance: []float64{180}, Period: []float64{360}}},
+		"threshold 1; it lies between -1 and 1":   {Settings: Settings{Kind: Verification, Threshold: 1}},
+		"threshold 0; it lies between 0 and +Inf": {Settings: Settings{Kind: Verification, Metric: Distance}},
+		"depth takes one tolerance":               {Settings: Settings{Kind: Depth, Tolerance: []float64{1, 2}}},
+		"count takes one tolerance":               {Settings: Settings{Kind: Count, Tolerance: []float64{1, 2}}},
 	} {
 		if _, err := task.Head(rows(2)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

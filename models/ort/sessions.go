@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -152,7 +153,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 	bound, out := make([]rt.Value, 0, len(in)), make([]rt.Value, len(s.out))
 	defer func() {
 		for _, v := range append(bound, out...) {
-			if v != nil {
+			if v != nil && !reflect.ValueOf(v).IsNil() { // the bindings leave nil pointers when they fail
 				v.Destroy()
 			}
 		}

@@ -138,8 +138,8 @@ func TestSlopes(t *testing.T) {
 			return b.OpWith("Mod", onnx.Attrs{"fmod": int64(1)}, x, b.Float(1./3))
 		}, straight, 0},
 		"Div": {func(b *onnx.Builder, x string) string { // of integers
-			return float(b, b.Op("Div", b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Mul", x, b.Float(9))),
-				b.Ints(2)))
+			nine := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Mul", x, b.Float(9)))
+			return float(b, b.Op("Div", nine, b.Ints(2)))
 		}, func(float64) float64 { return 4.5 }, 2},
 		"Mul": {func(b *onnx.Builder, x string) string { // of integers
 			return float(b, b.Op("Mul", b.Ints(3), b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, x)))

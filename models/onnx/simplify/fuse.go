@@ -98,7 +98,7 @@ func (f fuser) softmax(n *onnx.Node) {
 	}
 }
 
-// reduced is what a ReduceMean or ReduceSum that keeps its axes reduces.
+// reduced is the input of a ReduceMean or ReduceSum that keeps its axes, and these.
 type reduced struct {
 	in   string
 	axes []int64

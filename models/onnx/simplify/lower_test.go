@@ -105,7 +105,7 @@ func TestLoweringErrors(t *testing.T) {
 }
 
 // A Softmax that is written out, and the logarithm of one, become the operators that neither overflow nor round to 0.
-// Where the file's own parts do not, both answer alike.
+// They answer as the file does if its own parts do neither.
 func TestSoftmaxIsPutBack(t *testing.T) {
 	const out = "Exp a → e; one=1,; ReduceSum e one → s; Div e s → "
 	for name, c := range map[string]struct{ nodes, want string }{

@@ -40,7 +40,8 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g, whole: whole || alone,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]reduced{}, totals: map[string]reduced{}, source: map[string]string{},
-		rows: map[string]string{}, flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
+		rows: map[string]string{}, flat: map[string]string{}, places: map[string]places{},
+		turned: map[string]*onnx.Node{},
 		steps: map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
 		pooled: map[string]onnx.Shape{}, shared: map[string]bool{},
 	}
