@@ -42,7 +42,7 @@ func graph(g *onnx.Graph, whole, alone bool) (err error) {
 		means: map[string]reduced{}, totals: map[string]reduced{}, source: map[string]string{},
 		rows: map[string]string{}, flat: map[string]string{}, places: map[string]places{},
 		turned: map[string]*onnx.Node{},
-		steps: map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
+		steps:  map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
 		pooled: map[string]onnx.Shape{}, shared: map[string]bool{},
 	}
 	in := &g.Inputs[0]
