@@ -2,6 +2,7 @@
 package numbers
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
@@ -10,22 +11,31 @@ import (
 	"unicode"
 )
 
-// Parse reads a row of numbers from each line: CSV, whose first line may name the columns, or JSON lines, each a number
-// or a list. If the rows have names, their first field is left out. All rows must have as many numbers, all finite.
+// Parse reads a row of numbers from each line that is not blank: CSV, whose first line may name the columns, or JSON
+// lines, each a number or a list. If the rows have names, their first field is left out. All rows must have as many
+// numbers, all finite.
 func Parse(text string, named bool) (width int, values []float32, err error) {
+	begun := false
 	for i, line := range strings.Split(strings.TrimRight(text, "\r\n"), "\n") {
-		line = strings.TrimSpace(line)
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
 		if inner, ok := strings.CutPrefix(line, "["); ok {
 			line = strings.TrimSuffix(inner, "]")
 		}
-		fields := strings.Split(line, ",")
+		fields, err := csv.NewReader(strings.NewReader(line)).Read()
+		if err != nil {
+			return 0, nil, fmt.Errorf("line %d: %.40q is no row of CSV", i+1, line)
+		}
 		if named {
 			fields = fields[1:]
 		}
 		if len(fields) == 0 {
 			return 0, nil, fmt.Errorf("line %d has no numbers", i+1)
 		}
-		if _, err := strconv.ParseFloat(fields[0], 32); i == 0 && fields[0] != "" && errors.Is(err, strconv.ErrSyntax) {
+		heading := !begun
+		begun = true
+		if _, err := strconv.ParseFloat(fields[0], 32); heading && fields[0] != "" && errors.Is(err, strconv.ErrSyntax) {
 			continue // names
 		}
 		if width > 0 && len(fields) != width {
@@ -41,7 +51,7 @@ func Parse(text string, named bool) (width int, values []float32, err error) {
 		}
 	}
 	if width == 0 {
-		err = errors.New("behind line 1, which names columns, there are no numbers")
+		err = errors.New("it has no numbers, or names of columns alone")
 	}
 	return width, values, err
 }
