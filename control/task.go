@@ -246,7 +246,7 @@ func (a *Answered) Masks() (truth, answer []float32, height, width int) {
 		return nil, nil, 0, 0
 	}
 	s := a.task.answer.Shape
-	return a.Truth, a.task.task.Mask(a.Answer, s), int(s[2]), int(s[3])
+	return a.Truth, a.task.task.Mask(a.Answer, s), int(s[len(s)-2]), int(s[len(s)-1])
 }
 
 // answering is the key of a context's [Answered].

@@ -211,9 +211,12 @@ var Kinds = []Kind{
 			if len(answer) == 4 && answer[1] > 1 && t.Threshold != 0 {
 				return fmt.Errorf("threshold is for one channel, and the network gives %d", answer[1])
 			}
-			if len(answer) != 4 || answer[2]*answer[3] > mostPixels {
-				return fmt.Errorf("a segmentation gives [N, classes, height, width], at most %d pixels, not %v",
-					mostPixels, answer)
+			if len(answer) != 4 {
+				return fmt.Errorf("a segmentation gives scores of [N, classes, height, width], or of [N, height, "+
+					"width] for one class beside the rest, not %v", answer)
+			}
+			if answer[2]*answer[3] > mostPixels {
+				return fmt.Errorf("a segmentation has at most %d pixels, not %d", mostPixels, answer[2]*answer[3])
 			}
 			return nil
 		},
@@ -370,7 +373,7 @@ func Steps(b *onnx.Builder, values, slopes string) string {
 // probability next to 0 or 1 is lost in rounding. The answers are right for the same images; ok is false for tasks that
 // compare probabilities with no threshold.
 func (t Task) BeforeSigmoid(answer onnx.Shape) (logits Task, ok bool, err error) {
-	if t.Kind != MultiLabel && (t.Kind != Segmentation || answer[1] != 1) {
+	if t.Kind != MultiLabel && (t.Kind != Segmentation || planes(answer)[1] != 1) {
 		return t, false, nil
 	}
 	if t.Threshold <= 0 || t.Threshold >= 1 {
@@ -397,6 +400,14 @@ func judged(any bool, what string) error {
 	return fmt.Errorf("no %s counts; leave the image out by indices", what)
 }
 
+// planes is the shape of a segmentation's answer with its axis of classes, of which [N, height, width] has one.
+func planes(answer onnx.Shape) onnx.Shape {
+	if len(answer) != 3 {
+		return answer
+	}
+	return slices.Insert(slices.Clone(answer), 1, 1)
+}
+
 func asMany(answer onnx.Shape) int { return int(answer[1:].Items()) }
 
 // Head makes the head of a task for an answer of this shape, with the batch in front.
@@ -404,6 +415,9 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	answer := int(shape[1:].Items())
 	if t.File != nil {
 		return own(t.File, answer)
+	}
+	if t.Kind == Segmentation {
+		shape = planes(shape)
 	}
 	k := Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == t.Kind })]
 	if err := k.check(t, shape); err != nil {

@@ -88,6 +88,8 @@ func TestTies(t *testing.T) {
 		{pixels, onnx.Shape{onnx.Batch, 3, 1, 1}, []float32{0, 2, 2}, []float32{2}, false},
 		{pixels, onnx.Shape{onnx.Batch, 1, 1, 1}, []float32{0}, []float32{0}, true},
 		{pixels, onnx.Shape{onnx.Batch, 1, 1, 1}, []float32{0}, []float32{1}, false},
+		{pixels, onnx.Shape{onnx.Batch, 1, 2}, []float32{1, -1}, []float32{1, 0}, true}, // without an axis of classes
+		{pixels, onnx.Shape{onnx.Batch, 1, 2}, []float32{1, -1}, []float32{1, 1}, false},
 		{labels, onnx.Shape{onnx.Batch, 1}, []float32{0.25}, []float32{0}, true},
 		{labels, onnx.Shape{onnx.Batch, 1}, []float32{0.25}, []float32{1}, false},
 		{pair(Cosine, 0), onnx.Shape{onnx.Batch, 2}, []float32{0, 1}, []float32{1, 0, 0}, true},
@@ -105,7 +107,7 @@ func TestTies(t *testing.T) {
 			part[i].Value = 1 - part[i].Value // a share of wrong answers
 			part[0] = part[i]
 		}
-		if (part[0].Value == 1) != c.right {
+		if (part[0].Value == part[0].Weight) != c.right {
 			t.Errorf("%s, %v for %v: measures %v", c.of.Kind, c.answer, c.truth, part)
 		}
 	}

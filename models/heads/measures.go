@@ -133,6 +133,7 @@ func (t Task) classOf(y []float64, planes, pixels, i int) (top int) {
 
 // Mask returns the class of each pixel of a segmentation's answer of this shape.
 func (t Task) Mask(y []float64, shape onnx.Shape) []float32 {
+	shape = planes(shape)
 	classes := make([]float32, shape[2:].Items())
 	for i := range classes {
 		classes[i] = float32(t.classOf(y, int(shape[1]), len(classes), i))
