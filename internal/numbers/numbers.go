@@ -33,10 +33,10 @@ func Parse(text string, named bool) (width int, values []float32, err error) {
 		if len(fields) == 0 {
 			return 0, nil, fmt.Errorf("line %d has no numbers", i+1)
 		}
-		heading := !begun
-		begun = true
-		if _, err := strconv.ParseFloat(fields[0], 32); heading && fields[0] != "" && errors.Is(err, strconv.ErrSyntax) {
-			continue // names
+		_, err = strconv.ParseFloat(fields[0], 32)
+		names := !begun && fields[0] != "" && errors.Is(err, strconv.ErrSyntax)
+		if begun = true; names {
+			continue
 		}
 		if width > 0 && len(fields) != width {
 			return 0, nil, fmt.Errorf("line %d has %d numbers, those before it %d", i+1, len(fields), width)
