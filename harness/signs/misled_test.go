@@ -9,8 +9,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// sum is a network of 16 pixels whose second class leads by their sum less 9. Its gradient is that of the first pixels
-// alone; slopes are of all.
+// sum is a network of 16 pixels whose second class leads by their sum less 9. Its gradient has the first pixels alone,
+// its slopes all of them.
 type sum struct{ seen int }
 
 func (sum) Shape() attacks.Shape { return attacks.Shape{C: 1, H: 4, W: 4} }
@@ -43,7 +43,7 @@ func (o sum) Along(gradient string) (attacks.Oracle, error) {
 	return sum{16}, nil
 }
 
-// What the gradient leaves out is found along slopes, in each norm; a gradient that is there is not called short.
+// Slopes find the pixels that a gradient leaves out, in each norm, and no fault with a whole one.
 func TestFollow(t *testing.T) {
 	grey := slices.Repeat([]float32{0.5}, 16)
 	for _, n := range []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1} {

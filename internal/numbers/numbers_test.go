@@ -12,7 +12,8 @@ import (
 func TestParse(t *testing.T) {
 	for text, named := range map[string]bool{
 		"1,2\n3,4\n": false, "[1, 2]\r\n[3, 4]\r\n": false, "angle,speed\n1, 2\n3,4": false,
-		"\n\"a, b\",\"c\"\n\n\"1\",2\n \n3,4": false, "file,a,b\nx.png,1,2\ny.png,3,4": true, "1.png,1,2\n2.png,3,4": true,
+		"\n\"a, b\",\"c\"\n\n\"1\",2\n \n3,4": false, "file,a,b\nx.png,1,2\ny.png,3,4": true,
+		"1.png,1,2\n2.png,3,4": true,
 	} {
 		width, values := must.Get2(Parse(text, named))(t)
 		if width != 2 || !slices.Equal(values, []float32{1, 2, 3, 4}) {
@@ -25,7 +26,8 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"1,2\n3": "line 2 has 1 numbers, those before it 2", "1\nx\n": `line 2: "x" is no number`,
 		"": "no numbers", "a,b\n\n": "no numbers", "1,2\n\"3,4": "line 2: \"\\\"3,4\" is no row",
-		"nan": "line 1", "1\ninf": "line 2", "1\n1e99": "line 2", "1,\n": "line 1", "[[1]]": "no numbers", "a\nb": "line 2",
+		"nan": "line 1", "1\ninf": "line 2", "1\n1e99": "line 2", "1,\n": "line 1", "[[1]]": "no numbers",
+		"a\nb": "line 2",
 	} {
 		if _, _, err := Parse(text, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
