@@ -86,6 +86,12 @@ func (m moved) Outside(clean []float32, made Result, s Shape) string {
 	return ""
 }
 
+// Moves reports whether the recipe's attack turns or shifts the image.
+func (r Recipe) Moves() bool {
+	_, moves := r.Limit.(moved)
+	return moves
+}
+
 // Check also returns an error for limits that leave the image where it is.
 func (a spatial) Check(classes int, s Shape) error {
 	if s.Row() {

@@ -1,6 +1,8 @@
 package attacks
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -32,6 +34,24 @@ func (w *Walk) Scatter(rng *rand.Rand) { randomStart(w.norm, w.image, w.radius, 
 
 // Jump moves the point to another one of the ball.
 func (w *Walk) Jump(to []float32) { copy(w.cur, to) }
+
+// Climb moves the point by steps along the gradient of an oracle's loss, each shorter than the one before, and returns
+// the point of the largest loss that it met.
+func (w *Walk) Climb(ctx context.Context, o Oracle, loss Loss, label, target, steps int) (best []float32, top float64,
+	err error) {
+	var e Evaluation
+	top = math.Inf(-1)
+	for k := range steps + 1 {
+		if err := o.Gradient(ctx, w.cur, loss, label, target, &e); err != nil {
+			return nil, 0, err
+		}
+		if float64(e.Loss) > top {
+			best, top = slices.Clone(w.cur), float64(e.Loss)
+		}
+		w.Follow(e.Gradient, w.radius*(1-float64(k)/float64(steps))/2)
+	}
+	return best, top, nil
+}
 
 // Follow moves the point by a length along the loss's gradient there: in ℓ∞ along its signs, in ℓ2 along its
 // direction, in ℓ1 along the signs of its largest entries. The point is then projected back into the ball.

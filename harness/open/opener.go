@@ -266,7 +266,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 		return recipe, fmt.Errorf("model %s: attack %s proves something of classes, and the model's task is another",
 			net.Name, t.Name())
 	}
-	if net.Task.Placed() && t.Setting().Kind == attacks.SpatialKind {
+	if net.Task.Placed() && recipe.Moves() {
 		return recipe, fmt.Errorf("model %s: attack %s turns and shifts the image, and not the places in its truth",
 			net.Name, t.Name())
 	}

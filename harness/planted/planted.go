@@ -424,10 +424,13 @@ func (t *image) climb(ctx context.Context, p *plant, corner []float32, score flo
 			continue
 		}
 		for _, from := range [][]float32{corner, t.Pixels} {
-			point, err := t.ascend(ctx, o, from, other)
+			w := attacks.NewWalk(t.recipe.Norm, t.Pixels, t.recipe.Epsilon)
+			w.Jump(from)
+			point, _, err := w.Climb(ctx, o, attacks.LogitDifference, t.Label, other, climbs)
 			if err != nil {
 				return nil, 0, err
 			}
+			t.passes += 2 * (climbs + 1)
 			t.stored(point)
 			features, _, err := t.features(ctx, point)
 			if err != nil {
@@ -442,24 +445,6 @@ func (t *image) climb(ctx context.Context, p *plant, corner []float32, score flo
 }
 
 const climbs = 60 // steps
-
-// ascend returns the point of the largest loss that projected gradient ascent meets.
-func (t *image) ascend(ctx context.Context, o attacks.Oracle, from []float32, other int) (best []float32, err error) {
-	w, loss := attacks.NewWalk(t.recipe.Norm, t.Pixels, t.recipe.Epsilon), math.Inf(-1)
-	w.Jump(from)
-	var e attacks.Evaluation
-	for k := range climbs + 1 {
-		if err := o.Gradient(ctx, w.Point(), attacks.LogitDifference, t.Label, other, &e); err != nil {
-			return nil, err
-		}
-		t.passes += 2
-		if float64(e.Loss) > loss {
-			best, loss = slices.Clone(w.Point()), float64(e.Loss)
-		}
-		w.Follow(e.Gradient, t.recipe.Epsilon*(1-float64(k)/climbs)/2)
-	}
-	return best, nil
-}
 
 // corner returns the point to plant: a random corner of the ball in ℓ∞, else a random point of its border.
 func (t *image) corner() []float32 {

@@ -22,16 +22,13 @@ type Misled struct {
 // change along the gradient is looked at for a radius above 0, see [Slope].
 func Follow(ctx context.Context, o attacks.Oracle, im attacks.Image, n attacks.Norm, epsilon float64, radius float32) (
 	m Misled, err error) {
-	e := attacks.Evaluation{Logits: make([]float32, o.Classes())}
-	if err = o.Logits(ctx, im.Pixels, e.Logits); err != nil {
+	var e attacks.Evaluation
+	if err = o.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e); err != nil {
 		return m, err
 	}
 	m.Right, m.Ratio = attacks.Right(e.Logits, im.Label), 1
 	if !m.Right {
 		return m, nil
-	}
-	if err = o.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e); err != nil {
-		return m, err
 	}
 	start := float64(e.Loss)
 	if m.Zero = !number.Finite(start) || !vector.Finite(e.Gradient) || vector.Max(e.Gradient) == 0; m.Zero {
@@ -48,7 +45,7 @@ func Follow(ctx context.Context, o attacks.Oracle, im attacks.Image, n attacks.N
 	}
 	var rises [2]float64
 	for i, o := range []attacks.Oracle{o, by} {
-		top, err := ascend(ctx, o, im, n, epsilon)
+		_, top, err := attacks.NewWalk(n, im.Pixels, epsilon).Climb(ctx, o, attacks.Margin, im.Label, -1, climbs)
 		if err != nil {
 			return m, err
 		}
@@ -63,20 +60,6 @@ const (
 	negligible = 0.01 // differences of the loss below this share of the margin
 	climbs     = 30   // steps
 )
-
-// ascend returns the largest margin of another class that projected gradient ascent meets.
-func ascend(ctx context.Context, o attacks.Oracle, im attacks.Image, n attacks.Norm, epsilon float64) (float64, error) {
-	w, top := attacks.NewWalk(n, im.Pixels, epsilon), math.Inf(-1)
-	var e attacks.Evaluation
-	for k := range climbs + 1 {
-		if err := o.Gradient(ctx, w.Point(), attacks.Margin, im.Label, -1, &e); err != nil {
-			return 0, err
-		}
-		top = max(top, float64(e.Loss))
-		w.Follow(e.Gradient, epsilon*(1-float64(k)/climbs)/2)
-	}
-	return top, nil
-}
 
 // Differs returns the median of ratios of [Slope], and whether it is far from 1. It is taken as 1 for few images.
 func Differs(ratios []float64) (median float64, differs bool) {

@@ -114,6 +114,8 @@ type Kind struct {
 	steps  bool // see [Head]
 	twin   bool // see [Head]
 	placed bool // the truth has places in the image
+	// shape is how the kind reads an answer of a shape; nil: as it is.
+	shape func(answer onnx.Shape) onnx.Shape
 	// measures are nil for tasks whose answers are classes or are known to the user's head alone.
 	measures func(t Task, answer onnx.Shape) Measure
 	measured func(k int) string // names the k-th measure
@@ -220,7 +222,7 @@ var Kinds = []Kind{
 			}
 			return nil
 		},
-		scores: segments, steps: true, placed: true, measures: overlaps, mean: "mean IoU",
+		shape: planes, scores: segments, steps: true, placed: true, measures: overlaps, mean: "mean IoU",
 		judges: func(t Task, answer onnx.Shape, truth []float32) error {
 			last := float32(max(answer[1], 2) - 1)
 			for i, v := range truth {
@@ -416,10 +418,10 @@ func (t Task) Head(shape onnx.Shape) (*Head, error) {
 	if t.File != nil {
 		return own(t.File, answer)
 	}
-	if t.Kind == Segmentation {
-		shape = planes(shape)
-	}
 	k := Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == t.Kind })]
+	if k.shape != nil {
+		shape = k.shape(shape)
+	}
 	if err := k.check(t, shape); err != nil {
 		return nil, err
 	}
