@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"selfheal/attacks/corruption"
 )
 
 // SpatialKind is the kind of rotations and translations in a config.
@@ -86,10 +88,10 @@ func (m moved) Outside(clean []float32, made Result, s Shape) string {
 	return ""
 }
 
-// Moves reports whether the recipe's attack turns or shifts the image.
+// Moves reports whether the recipe moves parts of the image to other places.
 func (r Recipe) Moves() bool {
 	_, moves := r.Limit.(moved)
-	return moves
+	return moves || r.Corruption != nil && corruption.Moves(r.Corruption.Name)
 }
 
 // Check also returns an error for limits that leave the image where it is.

@@ -22,6 +22,8 @@ type Source interface {
 // Severities is the highest severity; the lowest is 1.
 const Severities = 5
 
+const elastic = "elastic_transform"
+
 // smallest is the side of CIFAR's images, which have their own constants.
 const smallest = 32
 
@@ -46,7 +48,7 @@ var kinds = []kind{
 	{"fog", .819324, fog},
 	{"brightness", .564592, brightness},
 	{"contrast", .853204, contrast},
-	{"elastic_transform", .646056, elasticTransform},
+	{elastic, .646056, elasticTransform},
 	{"pixelate", .717840, pixelate},
 	{"jpeg_compression", .606500, jpegCompression},
 }
@@ -68,6 +70,9 @@ func AlexNetError(name string) float64 {
 	k, _ := lookup(name)
 	return k.alexnet
 }
+
+// Moves reports whether a corruption moves what the image shows to other places.
+func Moves(name string) bool { return name == elastic }
 
 // Check returns an error for an unknown corruption and for images that the corruptions are not defined on.
 func Check(name string, severity, channels, height, width int) error {

@@ -139,10 +139,9 @@ func TestNPYErrors(t *testing.T) {
 			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (" (plain ` +
 				"arrays of numbers only)"},
 		{"complex", npyOf("<c8", "1,", nil),
-			"it holds values of type <c8; uint8, float32, float64 and integers are read"},
-		{"half", npyOf("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
+			"it holds values of type <c8; uint8, integers and floats of 16 to 64 bits are read"},
 		{"odd width", npyOf("<f48", "1,", nil),
-			"it holds values of type <f48; uint8, float32, float64 and integers are read"},
+			"it holds values of type <f48; uint8, integers and floats of 16 to 64 bits are read"},
 		{"huge", npyOf("<f4", "99999999999, 99999999999", nil),
 			"its shape (99999999999, 99999999999) is larger than any array that is read"},
 		{"overflow", npyOf("<f4", "99999999999999999999", nil),
@@ -158,6 +157,15 @@ func TestNPYErrors(t *testing.T) {
 		if _, _, err := npy.Read(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
+	}
+}
+
+// Values of 16 bits are read as NumPy reads them: a half, the least and the largest number.
+func TestFloat16(t *testing.T) {
+	data := npyOf("<f2", "2, 2", []byte{0x00, 0x38, 0x01, 0x00, 0xff, 0x7b, 0x00, 0xc0})
+	shape, values := must.Get2(npy.ReadNumbers(bytes.NewReader(data)))(t)
+	if !slices.Equal(shape, []int{2, 2}) || !slices.Equal(values, []float32{0.5, 1. / (1 << 24), 65504, -2}) {
+		t.Error(shape, values)
 	}
 }
 

@@ -81,8 +81,11 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 			}
 			return p.columns(part, spec.Keys)
 		})
+		if err != nil && name != spec.Path { // which the caller names
+			err = fmt.Errorf("%s: %w", name, err)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 	}
 	if t != nil {

@@ -86,12 +86,11 @@ func (t *truths) table(fsys fs.FS, spec Spec, files *closers) error {
 			names = []string{spec.Keys.Y}
 		}
 	}
-	var err error
 	for _, name := range names {
-		var src source
 		of := Spec{Path: spec.Truth, Truth: spec.Truth,
 			Shaping: result.Shaping{Split: split, Keys: &result.Keys{X: name}, Layout: result.Flat}}
-		if src, err = openParquet(fsys, of, files); errors.As(err, new(noColumn)) {
+		src, err := openParquet(fsys, of, files)
+		if errors.As(err, new(noColumn)) {
 			continue
 		}
 		if err != nil {
@@ -113,7 +112,7 @@ func (t *truths) table(fsys fs.FS, spec Spec, files *closers) error {
 		}
 		return nil
 	}
-	return err
+	return fmt.Errorf("it has no column of numbers called %s", strings.Join(names, ", "))
 }
 
 // masks prepares to read masks from a folder: PNG files, named as the images or, for images without files, as many as
@@ -149,14 +148,27 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 		return fmt.Errorf("it has %d PNG files for %d images: a mask is needed for each", len(names), len(t.rows))
 	}
 	t.fill = func(ids []int) (err error) {
-		levels := map[float32]bool{}
-		for _, id := range ids {
-			if t.rows[id], err = readMask(fsys, path.Join(spec.Truth, names[id])); err != nil {
+		levels, first := map[float32]bool{}, 0 // the first mask's width
+		for k, id := range ids {
+			width := 0
+			if t.rows[id], width, err = readMask(fsys, path.Join(spec.Truth, names[id])); err != nil {
 				return err
 			}
-			if first := t.rows[ids[0]]; len(t.rows[id]) != len(first) {
-				return fmt.Errorf("%s has %d pixels, and %s has %d", names[id], len(t.rows[id]), names[ids[0]],
-					len(first))
+			height := len(t.rows[id]) / width
+			if k == 0 {
+				first = width
+				_, image, err := src.read(id, nil)
+				if err == nil && (height-width)*(image[1]-image[2]) < 0 {
+					err = fmt.Errorf("%s has %d×%d pixels, and lies across its image of %d×%d", names[id], width,
+						height, image[2], image[1])
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if pixels := len(t.rows[ids[0]]); width != first || width*height != pixels {
+				return fmt.Errorf("%s has %d×%d pixels, and %s has %d×%d", names[id], width, height, names[ids[0]],
+					first, pixels/first)
 			}
 			for _, class := range t.rows[id] {
 				levels[class] = true
@@ -170,15 +182,14 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 	return nil
 }
 
-func readMask(fsys fs.FS, name string) ([]float32, error) {
+func readMask(fsys fs.FS, name string) (classes []float32, width int, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
-	classes, err := pillow.Classes(f, f.size)
-	if err != nil {
+	if classes, width, err = pillow.Classes(f, f.size); err != nil {
 		err = fmt.Errorf("%s %w", path.Base(name), err)
 	}
-	return classes, err
+	return classes, width, err
 }

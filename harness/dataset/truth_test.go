@@ -91,7 +91,10 @@ func TestMasks(t *testing.T) {
 	}
 	files["masks/dog/a.png"] = &fstest.MapFile{Data: pngFile(t, stdimage.NewGray(stdimage.Rect(0, 0, 2, 2)))}
 	_, err = Open(spec, files, 0)
-	must.Refuse(t, err, "dog/a.png has 4 pixels, and a.png has 6")
+	must.Refuse(t, err, "dog/a.png has 2×2 pixels, and a.png has 3×2")
+	files["tall.npy"] = &fstest.MapFile{Data: floats(2, 1, 3, 2)(make([]float32, 12)...)}
+	_, err = Open(Spec{Format: "npz", Path: "tall.npy", Truth: "masks"}, files, 0)
+	must.Refuse(t, err, "a.png has 3×2 pixels, and lies across its image of 2×3")
 	shaping := result.Shaping{Transform: &result.Transform{Resize: 2, Crop: 2}}
 	_, err = Open(Spec{Format: "image-folder", Path: "images", Truth: "masks", Shaping: shaping}, files, 0)
 	must.Refuse(t, err, "masks are not transformed")
@@ -137,7 +140,7 @@ func TestTruthInParquet(t *testing.T) {
 	must.Refuse(t, err, "truth two.parquet: it has 2 rows for 3 images")
 	spec.Truth, spec.Keys = "set.parquet", &result.Keys{X: "image", Y: "name"}
 	_, err = Open(spec, files, 0)
-	must.Refuse(t, err, "it has no column name of lists of numbers")
+	must.Refuse(t, err, "it has no column of numbers called name")
 }
 
 // A list of pairs has the second images as truths, resized as the first are.

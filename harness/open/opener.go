@@ -267,7 +267,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 			net.Name, t.Name())
 	}
 	if net.Task.Placed() && recipe.Moves() {
-		return recipe, fmt.Errorf("model %s: attack %s turns and shifts the image, and not the places in its truth",
+		return recipe, fmt.Errorf("model %s: attack %s moves parts of the image, and not the places in its truth",
 			net.Name, t.Name())
 	}
 	if _, both := recipe.Certificate.(attacks.Bracket); net.Ensemble && (both || t.Setting().Prove ||

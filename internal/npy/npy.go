@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/x448/float16"
+
 	"selfheal/internal/memory"
 	"selfheal/internal/number"
 )
@@ -44,8 +46,8 @@ var (
 	fortranKey = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
 	shapeKey   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(\s*((?:[0-9]+L?\s*,\s*)*(?:[0-9]+L?)?)\s*\)`)
 
-	names = map[string]string{"f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32",
-		"i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "b1": "bool"}
+	names = map[string]string{"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16",
+		"i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "b1": "bool"}
 )
 
 // ReadHeader reads and checks the header and leaves r at the first value.
@@ -91,7 +93,7 @@ func (h *Header) parse(text string) error {
 	case h.Kind == 'O':
 		return errors.New("it holds Python objects, which are not read; save numbers")
 	case h.Name == "":
-		return fmt.Errorf("it holds values of type %s; uint8, float32, float64 and integers are read", descr[1]+kind)
+		return fmt.Errorf("it holds values of type %s; uint8, integers and floats of 16 to 64 bits are read", descr[1]+kind)
 	}
 	h.Order = binary.LittleEndian
 	if descr[1] == ">" {
@@ -126,6 +128,8 @@ func (h *Header) Value(b []byte) float64 {
 		u = h.Order.Uint64(b)
 	}
 	switch {
+	case h.Kind == 'f' && h.Width == 2:
+		return float64(float16.Frombits(uint16(u)).Float32())
 	case h.Kind == 'f' && h.Width == 4:
 		return float64(math.Float32frombits(uint32(u)))
 	case h.Kind == 'f':

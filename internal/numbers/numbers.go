@@ -66,11 +66,15 @@ type Pair struct {
 // in LFW's form: a line has a name and the numbers of two of its images, or a name and number twice. The k-th image of
 // a name is the path NAME/NAME_000k without an extension. The first line may have the numbers of folds and of pairs.
 func Pairs(text string, commas bool) (all []Pair, err error) {
-	for i, line := range strings.Split(strings.TrimRight(text, "\r\n"), "\n") {
+	begun := false
+	for i, line := range strings.Split(text, "\n") {
 		var pair Pair
 		heading := false
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
 		if commas {
-			f := strings.Split(strings.TrimSpace(line), ",")
+			f, _ := csv.NewReader(strings.NewReader(line)).Read()
 			for k := range f {
 				f[k] = strings.TrimSpace(f[k])
 			}
@@ -92,9 +96,10 @@ func Pairs(text string, commas bool) (all []Pair, err error) {
 		switch {
 		case pair.A != "" && pair.B != "":
 			all = append(all, pair)
-		case i > 0 || !heading:
+		case begun || !heading:
 			return nil, fmt.Errorf("line %d is no pair: NAME N M or NAME N NAME M, or as .csv FILE,FILE,1 or 0", i+1)
 		}
+		begun = true
 	}
 	return all, nil
 }

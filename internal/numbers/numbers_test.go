@@ -41,11 +41,11 @@ func TestParse(t *testing.T) {
 // Pairs are read from LFW's form and from CSV; a line that is none is refused by its number.
 func TestPairs(t *testing.T) {
 	want := []Pair{{"A_B/A_B_0001", "A_B/A_B_0012", 1}, {"A_B/A_B_0003", "C/C_0004", 0}}
-	if got := must.Get(Pairs("10\t300\nA_B\t1\t12\r\nA_B\t3\tC\t4\n", false))(t); !slices.Equal(got, want) {
+	if got := must.Get(Pairs("10\t300\nA_B\t1\t12\r\n \r\nA_B\t3\tC\t4\n", false))(t); !slices.Equal(got, want) {
 		t.Error(got)
 	}
 	want = []Pair{{"a.png", "b/c.png", 1}, {"d.png", "a.png", 0}}
-	text := "first,second,same\na.png,b/c.png,1\nd.png,a.png,0\n"
+	text := "first,second,same\n\na.png,b/c.png,1\n\"d.png\",a.png,0\n"
 	if got := must.Get(Pairs(text, true))(t); !slices.Equal(got, want) {
 		t.Error(got)
 	}

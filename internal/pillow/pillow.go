@@ -62,8 +62,8 @@ func Decode(f io.ReaderAt, size int64, name string, grey bool, buf []byte) ([]by
 }
 
 // Classes reads a mask, a PNG file whose pixels are classes: indices of its palette, or levels of grey of at most 8
-// bits.
-func Classes(f io.ReaderAt, size int64) ([]float32, error) {
+// bits. They stand row by row, of so many pixels.
+func Classes(f io.ReaderAt, size int64) (classes []float32, width int, err error) {
 	head, err := png.DecodeConfig(io.NewSectionReader(f, 0, size))
 	if err == nil && head.Height > MaxPixels/max(head.Width, 1) {
 		err = fmt.Errorf("%d×%d pixels, more than this program reads", head.Width, head.Height)
@@ -76,7 +76,7 @@ func Classes(f io.ReaderAt, size int64) ([]float32, error) {
 	stride, step := 0, uint8(1) // from level to level
 	switch im := im.(type) {
 	case nil:
-		return nil, fmt.Errorf("is no readable PNG: %w", err)
+		return nil, 0, fmt.Errorf("is no readable PNG: %w", err)
 	case *stdimage.Paletted:
 		pixels, stride = im.Pix, im.Stride
 	case *stdimage.Gray:
@@ -86,16 +86,16 @@ func Classes(f io.ReaderAt, size int64) ([]float32, error) {
 			step = 255 / (1<<depth[0] - 1)
 		}
 	default:
-		return nil, errors.New("has colours; a mask's pixels are a palette's indices or levels of grey, of at most " +
+		return nil, 0, errors.New("has colours; a mask's pixels are a palette's indices or levels of grey, of at most " +
 			"8 bits")
 	}
-	classes := make([]float32, 0, head.Width*head.Height)
+	classes = make([]float32, 0, head.Width*head.Height)
 	for y := range head.Height {
 		for _, v := range pixels[y*stride:][:head.Width] {
 			classes = append(classes, float32(v/step))
 		}
 	}
-	return classes, nil
+	return classes, head.Width, nil
 }
 
 // Luma returns Pillow's luma, ITU-R 601-2's, rounded. For a grey pixel it is the level itself.

@@ -40,24 +40,24 @@ func TestClasses(t *testing.T) {
 	for i, v := range want {
 		indexed.Pix[i], grey.Pix[i] = uint8(v), uint8(v)
 	}
-	read := func(im stdimage.Image) ([]float32, error) {
+	read := func(im stdimage.Image) ([]float32, int, error) {
 		var file bytes.Buffer
 		must.Do(t, png.Encode(&file, im))
 		return Classes(bytes.NewReader(file.Bytes()), int64(file.Len()))
 	}
 	for _, im := range []stdimage.Image{indexed, grey} {
-		if got := must.Get(read(im))(t); !slices.Equal(got, want) {
-			t.Errorf("%T: %v", im, got)
+		if got, width := must.Get2(read(im))(t); !slices.Equal(got, want) || width != 3 {
+			t.Errorf("%T: %v, rows of %d", im, got, width)
 		}
 	}
 	bits := must.Get(base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAMAAAACAQAAAAC1D1u3AAAADElEQVR4nGNw" +
 		"YDgAAAGEAQEKf5BQAAAAAElFTkSuQmCC"))(t) // grey of 1 bit, by Pillow
-	if got := must.Get(Classes(bytes.NewReader(bits), int64(len(bits))))(t); !slices.Equal(got,
+	if got, _ := must.Get2(Classes(bytes.NewReader(bits), int64(len(bits))))(t); !slices.Equal(got,
 		[]float32{0, 1, 0, 1, 1, 0}) {
 		t.Errorf("1 bit: %v", got)
 	}
-	_, err := read(stdimage.NewNRGBA(indexed.Rect))
+	_, _, err := read(stdimage.NewNRGBA(indexed.Rect))
 	must.Refuse(t, err, "has colours")
-	_, err = Classes(bytes.NewReader([]byte("GIF")), 3)
+	_, _, err = Classes(bytes.NewReader([]byte("GIF")), 3)
 	must.Refuse(t, err, "no readable PNG")
 }
