@@ -20,10 +20,10 @@ import (
 func TestUnsupportedModel(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	f := onnxtest.New(16, -1, 3, 32, 32).Node("Relu x → a; GridSample a x → b; Warp@com.acme b → c; " +
-		"GridSample c x → d; If d → e; w[3072,10]=0.0; Flatten e → f; MatMul f w → y")
+	f := onnxtest.New(16, -1, 3, 32, 32).Node("Relu x → a; RoiAlign a x → b; Warp@com.acme b → c; " +
+		"RoiAlign c x → d; If d → e; w[3072,10]=0.0; Flatten e → f; MatMul f w → y")
 	f.OpsetImport = append(f.OpsetImport, &pb.OperatorSetIdProto{Domain: new("com.acme"), Version: new(int64(2))})
-	for i, name := range map[int]string{1: "/a/GridSample", 3: "/b/GridSample", 4: "choice"} {
+	for i, name := range map[int]string{1: "/a/RoiAlign", 3: "/b/RoiAlign", 4: "choice"} {
 		f.Graph.Node[i].Name = &name
 	}
 	f.Graph.Node[4].Attribute = []*pb.AttributeProto{{Name: new("then_branch"),
@@ -31,7 +31,7 @@ func TestUnsupportedModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grid.onnx")
 	put(t, path, f.Bytes(-1, 10))
 	names := []string{
-		`GridSample (operator set 16) at node 1 "/a/GridSample", node 3 "/b/GridSample"`,
+		`RoiAlign (operator set 16) at node 1 "/a/RoiAlign", node 3 "/b/RoiAlign"`,
 		`com.acme.Warp (version 2 of com.acme) at node 2 "c"`,
 		`If (operator set 16) at node 4 "choice"`, "a subgraph",
 	}
@@ -66,7 +66,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 			}
 			continue
 		}
-		must.Have(t, stdout, "opset", "x [N 3 32 32]", "Relu ×1", "not supported", "node 3 \"/b/GridSample\"\n")
+		must.Have(t, stdout, "opset", "x [N 3 32 32]", "Relu ×1", "not supported", "node 3 \"/b/RoiAlign\"\n")
 		if len(args) == 3 { // the second model
 			must.Have(t, stdout, "cut tensor")
 		}

@@ -93,7 +93,8 @@ func (h *Header) parse(text string) error {
 	case h.Kind == 'O':
 		return errors.New("it holds Python objects, which are not read; save numbers")
 	case h.Name == "":
-		return fmt.Errorf("it holds values of type %s; uint8, integers and floats of 16 to 64 bits are read", descr[1]+kind)
+		return fmt.Errorf("it holds values of type %s; uint8, integers and floats of 16 to 64 bits are read",
+			descr[1]+kind)
 	}
 	h.Order = binary.LittleEndian
 	if descr[1] == ">" {

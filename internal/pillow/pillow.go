@@ -86,8 +86,8 @@ func Classes(f io.ReaderAt, size int64) (classes []float32, width int, err error
 			step = 255 / (1<<depth[0] - 1)
 		}
 	default:
-		return nil, 0, errors.New("has colours; a mask's pixels are a palette's indices or levels of grey, of at most " +
-			"8 bits")
+		return nil, 0, errors.New("has colours; a mask's pixels are a palette's indices or levels of grey, of at " +
+			"most 8 bits")
 	}
 	classes = make([]float32, 0, head.Width*head.Height)
 	for y := range head.Height {

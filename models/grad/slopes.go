@@ -1,6 +1,7 @@
 package grad
 
 import (
+	"math"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -24,6 +25,7 @@ import (
 //	rows t of a table at i: ī = Σ g·(tᵢ₊₁ − tᵢ₋₁)/2, likewise
 //	a mod b, where it is taken from a, which rounds a down: 0
 //	integers times and divided by a constant: as of floats
+//	bits shifted by k: as of a product by 2ᵏ; bits that a mask keeps: x̄ = g; bits turned over: x̄ = −g
 var slopes map[string]Rule
 
 func init() { // init breaks the cycle slopes → Backward → slopes
@@ -100,6 +102,10 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			return rule(c, n, gy)
 		}
 	}
+	// both takes bits that a mask keeps for the number itself.
+	both := func(c *Context, n *onnx.Node, gy []string) []string {
+		return c.by(n, func() string { return gy[0] }, func() string { return gy[0] })
+	}
 	slopes = map[string]Rule{
 		"Mul": scaled("Mul", mul), "Div": scaled("Div", div),
 		"Mod": func(c *Context, n *onnx.Node, gy []string) []string {
@@ -126,7 +132,19 @@ func init() { // init breaks the cycle slopes → Backward → slopes
 			}
 			return []string{"", g}
 		},
-		"Sign": identity, "Round": identity, "Floor": identity, "Ceil": identity, "Cast": identity,
+		"BitShift": func(c *Context, n *onnx.Node, gy []string) []string {
+			op := map[string]string{"RIGHT": "Div", "LEFT": "Mul"}[n.Str("direction", "")]
+			by, ok := c.G.Consts[n.Inputs[1]]
+			onnx.Require(ok && op != "", "it must shift by constants")
+			powers := onnx.FloatTensor(by.Shape, nil)
+			for _, k := range by.Ints {
+				powers.Floats = append(powers.Floats, float32(math.Ldexp(1, int(k))))
+			}
+			return []string{c.Op(op, gy[0], c.Const(powers)), ""}
+		},
+		"BitwiseAnd": both, "BitwiseOr": both, "BitwiseXor": both,
+		"BitwiseNot": func(c *Context, _ *onnx.Node, gy []string) []string { return []string{c.Op("Neg", gy[0])} },
+		"Sign":       identity, "Round": identity, "Floor": identity, "Ceil": identity, "Cast": identity,
 		"Greater": above, "GreaterOrEqual": above, "Less": below, "LessOrEqual": below, "Equal": equal,
 		"And":    joined(func(_ *Context, other string) string { return other }),
 		"Or":     joined(func(c *Context, other string) string { return c.Op("Sub", c.Float(1), other) }),

@@ -15,7 +15,8 @@ const Depth = "depth"
 const leastDepth = 1e-6
 
 var depth = Kind{Name: Depth, Doc: "a distance for each pixel; the answer is right if for a share `bar` of the " +
-	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 or less does not count",
+	"pixels neither it nor the truth is 1 + `tolerance` times as large as the other. A truth of 0 or less does not " +
+	"count",
 	Keys: []string{"tolerance", "bar"}, truths: asMany, steps: true, placed: true,
 	judges: func(_ Task, _ onnx.Shape, truth []float32) error {
 		return judged(slices.ContainsFunc(truth, func(v float32) bool { return v > 0 }), "pixel")

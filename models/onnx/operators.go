@@ -73,6 +73,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	steps := Traits{shape: sameShape, Pointwise: true, discrete: true, Batch: first}
 	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
 	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Batch: byPlace}
+	bits := Traits{shape: broadcastShape, Inputs: 2, alike: true, discrete: true, Batch: byPlace}
 	weighted := binary
 	weighted.Parameters = []int{1}
 	gained := func(t Traits, gain float64) Traits { t.Gain = gain; return t }
@@ -110,15 +111,20 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Log":             inKernels(pointwise, filledKernel),
 		"Sqrt":            pointwise, "Neg": pointwise,
 		"Reciprocal": function(reciprocalSlope),
-		"Sign":       steps, "Floor": steps, "Ceil": steps, "Round": steps,
+		"Tan":        function(tanSlope),
+		"Atan":       inKernels(function(atanSlope), filledKernel),
+		"Sinh":       function(sinhSlope), "Cosh": function(coshSlope),
+		"Sign": steps, "Floor": steps, "Ceil": steps, "Round": steps,
 		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true, Batch: first},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
-		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true, Batch: byPlace},
-		"Min": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
-		"Max": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
-		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, Batch: byPlace},
-		"Sum": variadic, "Mean": variadic,
+		"Pow":      {shape: broadcastShape, Inputs: 2, Pointwise: true, Batch: byPlace},
+		"Min":      {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
+		"Max":      {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
+		"Mod":      {shape: broadcastShape, Inputs: 2, alike: true, Batch: byPlace},
+		"BitShift": bits, "BitwiseAnd": bits, "BitwiseOr": bits, "BitwiseXor": bits,
+		"BitwiseNot": {shape: sameShape, discrete: true, Batch: first},
+		"Sum":        variadic, "Mean": variadic,
 		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1, Batch: byPlace},
 		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
 		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool, Batch: first},
@@ -138,6 +144,8 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"GlobalLpPool":      {shape: globalPoolShape, Simplified: true, Batch: first},
 		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2, Batch: inAll},
 		"Resize":            {shape: resizeShape, Batch: first}, "Upsample": folded,
+		"GridSample": {shape: gridSampleShape, Inputs: 2, Simplified: true, Batch: inAll},
+		"AffineGrid": {shape: byInts(affineGridShape), Inputs: 2, Simplified: true, Batch: first},
 		// Normalisation and Softmax.
 		"BatchNormalization": {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
 			Batch: first},

@@ -252,3 +252,16 @@ func Unpooled(n *Node, x Shape) Shape {
 	}
 	return Sure(out, out.Check())
 }
+
+func gridSampleShape(_ *Inference, _ *Node, in []Shape) []Shape {
+	x, grid := in[0], in[1]
+	Require(len(x) == 4 && len(grid) == 4 && grid[3] == 2 && x[0] == grid[0],
+		"samples %v at places of %v; images and [N, height, width, 2] are supported", x, grid)
+	return []Shape{{x[0], x[1], grid[1], grid[2]}}
+}
+
+func affineGridShape(_ *Inference, _ *Node, in []Shape, size []int64) []Shape {
+	Require(len(size) == 4 && slices.Equal(in[0][1:], Shape{2, 3}) && min(size[2], size[3]) >= 1,
+		"makes a grid of size %v by %v; those of images by [N, 2, 3] are supported", size, in[0])
+	return []Shape{{in[0][0], size[2], size[3], 2}}
+}

@@ -85,9 +85,19 @@ var (
 		return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
 	})
 
-	expSlope = func(_ *Builder, n *Node) string { return n.Outputs[0] }                          // eˣ: y
-	sinSlope = func(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }              // sin x: cos x
-	cosSlope = func(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) } // cos x: −sin x
+	expSlope  = func(_ *Builder, n *Node) string { return n.Outputs[0] }                          // eˣ: y
+	sinSlope  = func(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }              // sin x: cos x
+	cosSlope  = func(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) } // cos x: −sin x
+	sinhSlope = func(b *Builder, n *Node) string { return b.Op("Cosh", n.Inputs[0]) }             // sinh x: cosh x
+	coshSlope = func(b *Builder, n *Node) string { return b.Op("Sinh", n.Inputs[0]) }             // cosh x: sinh x
+	// tan x: 1 + y²
+	tanSlope = func(b *Builder, n *Node) string {
+		return b.Op("Add", b.Op("Mul", n.Outputs[0], n.Outputs[0]), b.Float(1))
+	}
+	// arctan x: 1/(1 + x²)
+	atanSlope = func(b *Builder, n *Node) string {
+		return b.Op("Reciprocal", b.Op("Add", b.Op("Mul", n.Inputs[0], n.Inputs[0]), b.Float(1)))
+	}
 	// ln(1+eˣ): 1/(1+e⁻ˣ)
 	softplusSlope = func(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
 )

@@ -86,8 +86,8 @@ func (e *UnsupportedError) Error() string {
 
 // OperatorGroup lists the nodes of one operator, in words.
 type OperatorGroup struct {
-	Operator string   `json:"operator"` // "GridSample (operator set 16)"
-	Places   []string `json:"nodes"`    // `node 12 "/a/GridSample"`
+	Operator string   `json:"operator"` // "RoiAlign (operator set 16)"
+	Places   []string `json:"nodes"`    // `node 12 "/a/RoiAlign"`
 }
 
 // Groups lists the nodes by operator, in the order of first occurrence.

@@ -81,6 +81,10 @@ unary("abs", "Abs", torch.abs, shape=ODD)
 unary("reciprocal", "Reciprocal", lambda x: 1 / x, shape=ODD, x=lambda rng: spread_signs(rng, (2, *ODD)))
 unary("sin", "Sin", torch.sin, shape=ODD, x=wide)
 unary("cos", "Cos", torch.cos, shape=ODD, x=wide)
+unary("tan", "Tan", torch.tan, shape=ODD)
+unary("atan", "Atan", torch.atan, shape=ODD, x=wide)
+unary("sinh", "Sinh", torch.sinh, shape=ODD)
+unary("cosh", "Cosh", torch.cosh, shape=ODD)
 for _op, _fn in (("Sign", torch.sign), ("Floor", torch.floor), ("Ceil", torch.ceil), ("Round", torch.round)):
     case(_op.lower(), ODD, lambda m, x, op=_op, fn=_fn: (m.op("Mul", x, m.op("Add", m.op(op, x), m.const(0.25))), lambda t: t * (fn(t) + 0.25)),
          x=around(-1, 0, 1, 2, 0.75, 0.25, -0.75))
@@ -104,6 +108,22 @@ def truncated(m, x):
 case("cast_mask", ODD, mask)
 case("cast_like", ODD, lambda m, x: (
     m.op("Mul", x, m.op("CastLike", m.op("Greater", m.op("CastLike", x, m.const(1.0)), m.const(0.4)), x)), lambda t: t * (t > 0.4)), opset=15)
+
+def bits(name, op, fn, *mask, opset=18, **attrs):
+    """x times its bytes after an operator on bits."""
+    def build(m, x):
+        levels = m.op("Cast", m.op("Add", m.op("Mul", x, m.const(20.0)), m.const(100.0)), to=2)
+        y = m.op(op, levels, *[m.const(v, np.uint8) for v in mask], **attrs)
+        return m.op("Mul", x, m.op("Cast", y, to=1)), lambda t: t * fn((20 * t.detach() + 100).to(torch.int64))
+    case(name, ODD, build, opset=opset, x=lambda rng: (rng.integers(-40, 40, (2, *ODD)) + 0.5) / 20)
+
+
+bits("bitshift_right", "BitShift", lambda v: v >> 3, 3, opset=13, direction="RIGHT")
+bits("bitshift_left", "BitShift", lambda v: (v << 2) & 255, 2, opset=13, direction="LEFT")
+bits("bitwise_and", "BitwiseAnd", lambda v: v & 0xE0, 0xE0)
+bits("bitwise_or", "BitwiseOr", lambda v: v | 0x0F, 0x0F)
+bits("bitwise_xor", "BitwiseXor", lambda v: v ^ 0x80, 0x80)
+bits("bitwise_not", "BitwiseNot", lambda v: 255 - v)
 case("cast_truncated", ODD, truncated, x=around(-2, -1, 0.5, 1, 2))
 case("cast_output", ODD, lambda m, x: (m.op("Cast", m.op("Mul", x, x), to=1), lambda t: t * t))
 

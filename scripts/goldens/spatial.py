@@ -348,3 +348,63 @@ case("lppool", (2, 4, 5), lambda m, x: (m.op("LpPool", x, kernel_shape=[2, 3], s
 case("lppool_padded_abs", (2, 4, 4), lambda m, x: (m.op("LpPool", x, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4, p=1),
                                                   lambda t: 9 * F.avg_pool2d(t.abs(), 3, 1, 1)))
 case("globallppool", (2, 4, 5), lambda m, x: (m.op("GlobalLpPool", x), lambda t: t.flatten(2).norm(dim=2)[:, :, None, None]))
+
+
+# ------------------------------------------------------------ sampling
+
+def sampled(by, mode="linear", padding="zeros", align=0, image=(2, 4, 5)):
+    """The image at the places that by gives. PyTorch has no second derivative of grid_sample, so these count as kinks."""
+    modes = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
+
+    def build(m, x):
+        grid, of = by(m, x, align)
+        y = m.op("GridSample", x, grid, mode=modes[mode] if by is not turned else mode, padding_mode=padding, align_corners=align)
+
+        def ref(t):
+            return F.grid_sample(t, of(t), modes[mode], padding, align_corners=bool(align))
+        return y, ref
+    return build
+
+
+def moving(m, x, align):
+    """Places that follow the image, some outside of it."""
+    w, tw = m.weight(2, 2, 1, 1, scale=1.1)
+
+    def of(t):
+        return torch.tanh(F.conv2d(t, tw)).permute(0, 2, 3, 1) * 1.4
+    return m.op("Mul", m.op("Transpose", m.op("Tanh", m.op("Conv", x, w)), perm=[0, 2, 3, 1]), m.const(1.4)), of
+
+
+def turned(m, x, align):
+    """A spatial transformer: θ from the image's means, and its grid."""
+    w, tw = m.weight(2, 6, scale=0.7)
+    base = torch.tensor([0.8, 0.3, 0.1, -0.2, 0.9, 0.05], dtype=torch.float64)
+    mean = m.op("Flatten", m.op("GlobalAveragePool", x))
+    theta = m.op("Reshape", m.op("Add", m.op("MatMul", mean, w), m.const(base.numpy())), m.ints(-1, 2, 3))
+    size = m.op("Concat", m.op("Slice", m.op("Shape", x), m.ints(0), m.ints(1)), m.ints(2, 3, 6), axis=0)
+
+    def of(t):
+        theta = (t.mean((2, 3)) @ tw + base).reshape(-1, 2, 3)
+        return F.affine_grid(theta, (len(t), 2, 3, 6), align_corners=bool(align))
+    return m.op("AffineGrid", theta, size, align_corners=align), of
+
+
+def still(m, x, align):
+    """The same places for all images, exported with a batch of 1."""
+    places = rotated_places()
+    grid = m.op("Expand", m.const(places), m.op("Concat", m.op("Slice", m.op("Shape", x), m.ints(0), m.ints(1)), m.ints(1, 1, 1), axis=0))
+    return grid, lambda t: torch.from_numpy(places.astype(np.float32).astype(np.float64)).expand(len(t), -1, -1, -1)
+
+
+def rotated_places():
+    y, x = np.meshgrid(np.linspace(-1.3, 1.3, 3), np.linspace(-1.2, 1.2, 4), indexing="ij")
+    return np.stack([0.9 * x - 0.4 * y, 0.4 * x + 0.9 * y], -1)[None] + 0.013
+
+
+for mode in ("linear", "cubic", "nearest"):
+    for padding in ("zeros", "border", "reflection"):
+        for align in (0, 1):
+            case(f"gridsample_{mode}_{padding}_{align}", (2, 4, 5), sampled(moving, mode, padding, align), opset=16, kink=True)
+case("gridsample_still", (2, 4, 5), sampled(still), opset=16, batch=3, kink=True)
+case("gridsample_affine", (2, 4, 5), sampled(turned, "cubic"), opset=20, kink=True)
+case("gridsample_affine_aligned", (2, 4, 5), sampled(turned, padding="border", align=1), opset=20, kink=True)

@@ -341,7 +341,11 @@ func TestSimplifiedModelEqualsFile(t *testing.T) {
 		file := program{pool: pool, prog: prog, out: simple.out}
 		for i := range g.Items() {
 			x := g.Item(g.X, i)
-			if e := worst(simple.mustRun(t, x)[0], file.mustRun(t, x)[0]); !(e <= 1e-6) {
+			most := 1e-6
+			if sampled(g) {
+				most = 3e-6
+			}
+			if e := worst(simple.mustRun(t, x)[0], file.mustRun(t, x)[0]); !(e <= most) {
 				t.Errorf("item %d: off by %.2g", i, e)
 			}
 		}

@@ -53,11 +53,24 @@ func TestSlopes(t *testing.T) {
 	beyond := func(lo, hi float64) func(x float64) float64 {
 		return func(x float64) float64 { return kernel(x - max(lo, min(x, hi))) }
 	}
-	cases := map[string]struct {
+	bytes := func(b *onnx.Builder, x string) string { // 32·x + 100 as bytes
+		scaled := b.Op("Add", b.Op("Mul", x, b.Float(32)), b.Float(100))
+		return b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Uint8)}, scaled)
+	}
+	byteOf := func(v int64) *onnx.Tensor {
+		return &onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{v}}
+	}
+	type sloped struct {
 		build func(b *onnx.Builder, x string) string
 		slope func(x float64) float64
 		nodes int
-	}{
+	}
+	masked := func(op string) sloped {
+		return sloped{func(b *onnx.Builder, x string) string {
+			return float(b, b.Op(op, bytes(b, x), b.Const(byteOf(0xe0))))
+		}, func(float64) float64 { return 32 }, 3}
+	}
+	cases := map[string]sloped{
 		"Sign": {one("Sign"), straight, 1}, "Round": {one("Round"), straight, 1}, "Floor": {one("Floor"), straight, 1},
 		"Ceil":    {one("Ceil"), straight, 1},
 		"Greater": {compared("Greater"), rises, 2}, "GreaterOrEqual": {compared("GreaterOrEqual"), rises, 2},
@@ -144,6 +157,14 @@ func TestSlopes(t *testing.T) {
 		"Mul": {func(b *onnx.Builder, x string) string { // of integers
 			return float(b, b.Op("Mul", b.Ints(3), b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, x)))
 		}, func(float64) float64 { return 3 }, 2},
+		"BitShift": {func(b *onnx.Builder, x string) string {
+			return float(b, b.OpWith("BitShift",
+				onnx.Attrs{"direction": "RIGHT"}, bytes(b, x), b.Const(byteOf(3))))
+		}, func(float64) float64 { return 4 }, 3},
+		"BitwiseAnd": masked("BitwiseAnd"), "BitwiseOr": masked("BitwiseOr"), "BitwiseXor": masked("BitwiseXor"),
+		"BitwiseNot": {func(b *onnx.Builder, x string) string {
+			return float(b, b.Op("BitwiseNot", bytes(b, x)))
+		}, func(float64) float64 { return -32 }, 3},
 		"derivative": {one("Relu"), func(x float64) float64 {
 			if x > 0 {
 				return 1

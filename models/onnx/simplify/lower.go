@@ -22,6 +22,7 @@ func init() { // init breaks the cycle lowerings → rules → lowerings
 		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
 		"InstanceNormalization": lowerGroupNorm, "GroupNormalization": lowerGroupNorm,
 		"RMSNormalization": lowerRMSNorm, "LpNormalization": lowerLpNorm, "LRN": lowerLRN,
+		"GridSample": lowerGridSample,
 	}
 	for op := range reductions {
 		lowerings[op] = lowerReduction

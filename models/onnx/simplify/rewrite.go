@@ -14,6 +14,7 @@ var rewrites = map[string]lowering{
 	"Resize": resize, "MaxUnpool": unpool, "GatherND": gatherND, "LpPool": lpPool, "GlobalLpPool": lpPool,
 	"Expand": expand, "Tile": tile, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
 	"Dropout": dropout, "GatherElements": openIndices, "ScatterElements": openIndices,
+	"GridSample": openIndices, "AffineGrid": affineGrid,
 }
 
 // openBatch rewrites a Reshape's target so that it holds for every batch: the dimension that is a multiple of the batch
