@@ -55,13 +55,17 @@ func (l *losses) slopes() *losses {
 
 // Along implements [attacks.Other]: a network has slopes.
 func (n *Network) Along(gradient string) (attacks.Oracle, error) {
-	if gradient != attacks.Slopes || n.Opaque() || n.votes > 0 {
+	if gradient != attacks.Slopes || n.Opaque() {
 		return nil, nil
 	}
-	if s := n.slopes(); s != nil {
+	switch s := n.slopes(); {
+	case s == nil:
+		return nil, nil
+	case n.votes > 0:
+		return &following{n, averagedBy{n, s}, false}, nil
+	default:
 		return &following{n, s, n.file != nil}, nil
 	}
-	return nil, nil
 }
 
 // Along implements [attacks.Other]: a controlled network has slopes, the gradient detached from the controls, and that

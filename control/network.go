@@ -236,7 +236,7 @@ func (n *Network) otherwise() bool {
 func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	if n.votes > 0 {
-		return n.meanGradient(ctx, x, loss, label, target, e)
+		return averagedBy{n, n.losses}.gradient(ctx, x, loss, label, target, e)
 	}
 	if n.file != nil {
 		return n.fileGradient(ctx, x, loss, label, target, e)

@@ -102,8 +102,15 @@ func (n *Network) mean(ctx context.Context, x, out []float32, times int) error {
 	})
 }
 
-func (n *Network) meanGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
-	e *attacks.Evaluation) error {
+// averagedBy has the gradients of a network that draws random numbers: the mean of others over its draws.
+type averagedBy struct {
+	n  *Network
+	by *losses
+}
+
+func (m averagedBy) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation, _ ...[]float32) error {
+	n := m.n
 	e.Logits, e.Gradient, e.Loss = sized(e.Logits, n.classes), sized(e.Gradient, len(x)), 0
 	clear(e.Logits)
 	clear(e.Gradient)
@@ -111,7 +118,7 @@ func (n *Network) meanGradient(ctx context.Context, x []float32, loss attacks.Lo
 	times := QuestionPasses(n.votes)
 	share := 1 / float32(times)
 	return n.each(x, attacked, times, func(further [][]float32) error {
-		err := n.losses.gradient(ctx, x, loss, label, target, &one, further...)
+		err := m.by.gradient(ctx, x, loss, label, target, &one, further...)
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,28 @@ func TestVotes(t *testing.T) {
 	}
 }
 
+// A network that draws and rounds has slopes, of which an attack sees the mean over its draws.
+func TestVotesHaveSlopes(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("dithered")}
+	x := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 2}))
+	x = b.Op("Floor", b.Op("Add", b.Op("Mul", x, b.Float(4)), b.OpWith("RandomUniformLike", nil, x)))
+	b.Output("logits", b.Op("Mul", x, x))
+	n := open(t, testPool(t, 4), encoded(t, b), NetworkOptions{Votes: 40, Seed: 7})
+	var e, sloped attacks.Evaluation
+	at := []float32{0.6, 0.3}
+	must.Do(t, n.Gradient(t.Context(), at, attacks.Margin, 0, -1, &e))
+	must.Do(t, must.Get(n.Along(attacks.Slopes))(t).Gradient(t.Context(), at, attacks.Margin, 0, -1, &sloped))
+	if e.Gradient[0] != 0 || !slices.Equal(e.Logits, sloped.Logits) {
+		t.Errorf("the gradient is %v at %v, and slopes are at %v", e.Gradient, e.Logits, sloped.Logits)
+	}
+	// y = floor(4x + u)² has the slope 8·floor(4x + u), whose mean over u is 8·4x
+	for i, want := range []float64{-8 * 4 * 0.6, 8 * 4 * 0.3} {
+		if got := float64(sloped.Gradient[i]); math.Abs(got-want) > 8*4*0.5/math.Sqrt(averaged) {
+			t.Errorf("the mean slope by pixel %d is %v, not about %v", i, got, want)
+		}
+	}
+}
+
 // A single logit or probability means two classes. Other answers are unchanged.
 func TestTwoClasses(t *testing.T) {
 	for _, c := range []struct {
