@@ -79,6 +79,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	gained := func(t Traits, gain float64) Traits { t.Gain = gain; return t }
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true, Batch: byPlace}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool, Batch: byPlace}
+	asked := Traits{shape: sameShape, result: Bool, Batch: first}
 	reduction := Traits{shape: reduceShape, Simplified: true, Batch: first}
 	relabelling := Traits{Relabels: true, Steady: true, moves: true, Axis: 1, Batch: first}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
@@ -127,7 +128,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Sum":        variadic, "Mean": variadic,
 		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1, Batch: byPlace},
 		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
-		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool, Batch: first},
+		"And": truth, "Or": truth, "Xor": truth, "Not": asked, "IsNaN": asked, "IsInf": asked,
 		"Cast":     {shape: sameShape, discrete: true, Steady: true, Batch: first},
 		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true, Batch: first},
 		// Products.

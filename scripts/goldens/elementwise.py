@@ -105,6 +105,15 @@ def truncated(m, x):
     return m.op("Mul", x, m.op("Add", whole, m.const(0.25))), lambda t: t * (t.trunc() + 0.25)
 
 
+def numbers_alone(m, x):
+    """x·x from 1.6 on, which is found by 1/[x < 1.2], ∞ from there on; else x/4."""
+    v = m.op("Div", m.const(1.0), m.op("Cast", m.op("Less", x, m.const(1.2)), to=1))
+    early = m.op("And", m.op("IsNaN", m.op("Sub", v, v)), m.op("Less", x, m.const(1.6)))
+    y = m.op("Where", m.op("Xor", m.op("IsInf", v), early), x, m.const(0.25))
+    return m.op("Mul", x, y), lambda t: t * torch.where(t < 1.6, torch.full_like(t, 0.25), t)
+
+
+case("numbers_alone", ODD, numbers_alone)
 case("cast_mask", ODD, mask)
 case("cast_like", ODD, lambda m, x: (
     m.op("Mul", x, m.op("CastLike", m.op("Greater", m.op("CastLike", x, m.const(1.0)), m.const(0.4)), x)), lambda t: t * (t > 0.4)), opset=15)
