@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"image/color"
 	"io"
 	"time"
 
@@ -30,6 +31,22 @@ func (s Sheet) WritePDF(w io.Writer) error {
 // outlined is a PDF whose letters are outlines: the page shows every letter that the fonts have, and embeds none of
 // them.
 type outlined struct{ *vgpdf.Canvas }
+
+// SetColor also keeps transparent colours: vgpdf writes values that are multiplied by alpha, and PDF multiplies them
+// once more.
+func (c outlined) SetColor(of color.Color) {
+	if of != nil {
+		of = straight(color.NRGBAModel.Convert(of).(color.NRGBA))
+	}
+	c.Canvas.SetColor(of)
+}
+
+// straight is a colour that gives its values without multiplying them by alpha.
+type straight color.NRGBA
+
+func (s straight) RGBA() (r, g, b, a uint32) {
+	return 257 * uint32(s.R), 257 * uint32(s.G), 257 * uint32(s.B), 257 * uint32(s.A)
+}
 
 // FillString fills the outlines of a text's letters; a question mark stands for letters that the font lacks.
 func (c outlined) FillString(f plotfont.Face, at vg.Point, text string) {
