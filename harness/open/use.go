@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -166,14 +167,17 @@ func (u *Model) Export() (*Exported, error) {
 		Solver: u.Loop.Solver}
 	for _, l := range u.Loop.embeddings {
 		at, meta := u.Loop.Places[l.T], l.Embedding.Meta
+		judged := "its file names no accuracy on images held back from training"
+		if j, ok := train.ReadJudged(meta); ok {
+			judged = j.String()
+		}
+		if name, of, _ := strings.Cut(meta["models"], " "); name != "" && of != u.Record.Models[u.Net.Name].SHA256 {
+			judged, meta = "it was fitted for "+name+" or several networks, and not judged with this one alone", nil
+		}
 		for _, key := range train.JudgedKeys {
 			if v := meta[key]; v != "" {
 				g.Meta[at+" "+key] = v
 			}
-		}
-		judged := "its file names no accuracy on images held back from training"
-		if j, ok := train.ReadJudged(meta); ok {
-			judged = j.String()
 		}
 		e.Judged = append(e.Judged, at+": "+judged)
 	}
@@ -185,7 +189,7 @@ func (u *Model) Export() (*Exported, error) {
 
 func (u *Model) exported() (*onnx.Graph, error) {
 	m := u.Config.Model(u.Net.Name)
-	if len(m.Members) > 0 || !u.Net.Graph.IsCopy() || !u.Loop.ByFile() || m.Output == "probabilities" {
+	if len(m.Members) > 0 || !u.Net.Graph.IsCopy() && !u.Net.Graph.Levels || !u.Loop.ByFile() || m.Output == "probabilities" {
 		return u.Loop.Graph()
 	}
 	file, err := ReadModel(u.Config.Files, m.Path)

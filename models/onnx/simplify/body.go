@@ -27,10 +27,12 @@ func AsItLies(data []byte, o Options) (g *onnx.Graph, err error) {
 	if in := &g.Inputs[0]; in.DType == onnx.Uint8 {
 		old := in.Name
 		in.Name, in.DType = g.Fresh(old+"/levels"), onnx.Float
-		whole := g.Fresh(old + "/whole")
+		whole, level := g.Fresh(old+"/whole"), g.Fresh(old+"/level")
+		lo, hi := g.AddConst(old+"/lo", onnx.Scalar(0)), g.AddConst(old+"/hi", onnx.Scalar(255))
 		g.Nodes = append([]*onnx.Node{
 			{Op: "Round", Inputs: []string{in.Name}, Outputs: []string{whole}},
-			{Op: "Cast", Attrs: onnx.Attrs{"to": int64(onnx.Uint8)}, Inputs: []string{whole}, Outputs: []string{old}},
+			{Op: "Clip", Inputs: []string{whole, lo, hi}, Outputs: []string{level}},
+			{Op: "Cast", Attrs: onnx.Attrs{"to": int64(onnx.Uint8)}, Inputs: []string{level}, Outputs: []string{old}},
 		}, g.Nodes...)
 		o.Scale, o.Mean, o.Std = 255, nil, nil
 	}
