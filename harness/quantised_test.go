@@ -261,15 +261,15 @@ func answersForControlled(t *testing.T, p *plan.Plan) {
 	}
 }
 
-// levels returns a network of uint8 images of CIFAR-10's size.
-func levels(t *testing.T) string {
+// levels returns a network of uint8 images x of CIFAR-10's size, by nodes with a scale s and weights w.
+func levels(t *testing.T, nodes string) string {
 	t.Helper()
 	rng, w := rand.New(rand.NewPCG(1, 2)), make([]float32, 3072*10)
 	for i := range w {
 		w[i] = float32(rng.NormFloat64()) / 50
 	}
 	f := onnxtest.New(17, -1, 3, 32, 32).Floats("s", nil, 1./255).Floats("w", []int64{3072, 10}, w...).
-		Node("DequantizeLinear x s → f; Flatten f → r; MatMul r w → y")
+		Node(nodes)
 	f.Graph.Input[0] = onnxtest.Value("x", int32(onnx.Uint8), -1, 3, 32, 32)
 	path := filepath.Join(t.TempDir(), "levels.onnx")
 	must.Do(t, os.WriteFile(path, f.Bytes(-1, 10), 0o644))
@@ -286,11 +286,18 @@ attacks: {p: {kind: pgd, norm: linf, epsilon: 2/255, steps: 3}}
 suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mode: oblivious}}
 `
 	for form, kept := range map[string]string{"qdq-channel": "QuantizeLinear", "qoperator-channel": "QLinearConv",
-		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv", "levels": "DequantizeLinear"} {
+		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv", "levels": "DequantizeLinear",
+		"bytes": "Cast", "probabilities": "Softmax"} {
 		path := "harness/testdata/quantised/preact_standard-" + form + ".onnx"
 		set := []string{"models.other.preprocess.mean=[0.02]", "models.other.preprocess.std=[0.9]"}
-		if form == "levels" { // its input is uint8
-			path, set = levels(t), nil
+		uint8s := map[string]string{ // networks whose input is uint8
+			"levels":        "DequantizeLinear x s → f; Flatten f → r; MatMul r w → y",
+			"bytes":         "Cast x → c to=1; Mul c s → f; Flatten f → r; MatMul r w → y",
+			"probabilities": "DequantizeLinear x s → f; Flatten f → r; MatMul r w → z; Softmax z → y"}[form]
+		if uint8s != "" {
+			if path, set = levels(t, uint8s), nil; form == "probabilities" {
+				set = []string{"models.other.output=probabilities"}
+			}
 		}
 		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8, set...)
 		u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
@@ -300,6 +307,11 @@ suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mo
 		}
 		session := must.Get(ort.Open(form, e.Data))(t)
 		for _, im := range every(t, must.Get(u.Scored("test"))(t)) {
+			if uint8s != "" { // what a control may give: values beyond black and white
+				for i, v := range im.Pixels {
+					im.Pixels[i] = 2*v - 0.5
+				}
+			}
 			o := must.Get(u.Loop.Run(t.Context(), im.Pixels))(t)
 			z := must.Get(session.Run([]ort.Tensor{{Shape: []int64{1, 3, 32, 32}, Data: im.Pixels}}))(t)[0].Data
 			for class, v := range o.Logits {

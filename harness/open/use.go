@@ -189,7 +189,7 @@ func (u *Model) Export() (*Exported, error) {
 
 func (u *Model) exported() (*onnx.Graph, error) {
 	m := u.Config.Model(u.Net.Name)
-	if len(m.Members) > 0 || !u.Net.Graph.IsCopy() && !u.Net.Graph.Levels || !u.Loop.ByFile() || m.Output == "probabilities" {
+	if len(m.Members) > 0 || !u.Net.Graph.IsCopy() && !u.Net.Graph.Levels || !u.Loop.ByFile() {
 		return u.Loop.Graph()
 	}
 	file, err := ReadModel(u.Config.Files, m.Path)
@@ -203,6 +203,11 @@ func (u *Model) exported() (*onnx.Graph, error) {
 	logits := onnx.Value{Name: "logits", DType: onnx.Float, Shape: onnx.Shape{onnx.Batch, int64(u.Net.Classes())}}
 	if y := body.Outputs[0].Shape; len(y) != 2 || y[1] != logits.Shape[1] { // a single logit, extended to two classes
 		return u.Loop.Graph()
+	}
+	if y := &body.Outputs[0]; m.Output == "probabilities" {
+		log := body.Fresh(y.Name + "/log")
+		body.Nodes = append(body.Nodes, &onnx.Node{Op: "Log", Inputs: []string{y.Name}, Outputs: []string{log}})
+		y.Name = log
 	}
 	g, err := u.Loop.Front()
 	if err == nil {
