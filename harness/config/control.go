@@ -207,6 +207,7 @@ func (e *Embedding) object() object {
 			}
 			t.checkDimensions(d, n, where)
 			t.checkWeights(d, n, where)
+			t.checkReach(d, n, where)
 			if n.get("seed") == nil {
 				d.later = append(d.later, func(c *Config) { t.Seed = c.Seed })
 			}

@@ -120,6 +120,14 @@ func (t *Training) checkWeights(d *decoder, n *node, where string) {
 	}
 }
 
+// checkReach checks that some image is perturbed by all of epsilon.
+func (t *Training) checkReach(d *decoder, n *node, where string) {
+	if after := t.Warmup + t.Ramp; t.Objective == train.Adversarial && after >= float64(t.Epochs) {
+		d.fail(n.pos, "%s.objective has its epsilon after %v epochs of warmup and ramp, and trains for %d", where, after,
+			t.Epochs)
+	}
+}
+
 // checkDimensions checks that the architecture has the dimensions that a mapping gives.
 func (t *Training) checkDimensions(d *decoder, n *node, where string) {
 	given := slices.DeleteFunc(slices.Clone(train.DimensionKeys), func(key string) bool { return n.get(key) == nil })
@@ -211,6 +219,9 @@ func (t *Training) objectiveObject() object {
 		}
 		if t.Objective == train.Denoising || t.Objective == train.Adversarial {
 			withinReach(d, n, where, t.Norm, t.Epsilon)
+		}
+		if t.Objective == train.Gaussian && t.Sigma > 1 {
+			d.fail(n.pos, "%s: sigma is %v, and pixels lie in [0,1]; did you mean %v/255?", where, t.Sigma, t.Sigma)
 		}
 		if t.Loss != train.TRADES && t.Beta > 0 {
 			d.fail(n.pos, "%s: beta is for loss: trades", where)

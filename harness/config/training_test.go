@@ -41,12 +41,12 @@ func TestTraining(t *testing.T) {
 			t.Schedule, t.Drops = "step", []float64{0.75, 0.95}
 		}},
 		{"architecture: unet, epochs: 1, weight_start: 1, lr_warmup: 0.2, clip: 1, average: 0.99, restarts: 0, " +
-			"objective: {kind: adversarial, norm: l2, epsilon: 0.5, ramp: 2, warmup: 0.5, weight_end: 0.01, " +
+			"objective: {kind: adversarial, norm: l2, epsilon: 0.5, ramp: 0.25, warmup: 0.5, weight_end: 0.01, " +
 			"loss: trades}",
 			func(t *Training) {
 				t.Architecture, t.Restarts, t.WeightStart, t.RateWarmup, t.Clip, t.Average = "unet", 0, 1, 0.2, 1, 0.99
 				t.Objective, t.Norm, t.Epsilon, t.Steps, t.StepSize = "adversarial", attacks.L2, 0.5, 1, 0.625
-				t.Warmup, t.Ramp, t.WeightEnd, t.Loss, t.Beta = 0.5, 2, 0.01, "trades", 6
+				t.Warmup, t.Ramp, t.WeightEnd, t.Loss, t.Beta = 0.5, 0.25, 0.01, "trades", 6
 			}},
 		{"architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}", func(t *Training) {
 			t.Architecture, t.Sizes, t.Schedule = "mlp-ae", []int{512, 384, 256}, "step"
@@ -137,6 +137,8 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "objective: {kind: adversarial, norm: l0, epsilon: .1}", `132 one of linf, l2, l1`},
 		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, beta: 2}", "106 beta is for loss: trades"},
 		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, ramp: -1}", "154 from 0 up"},
+		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, warmup: 1, ramp: 1}", "20 epsilon after 2 epochs"},
+		{usual + "objective: {kind: gaussian, sigma: 25}", "106 did you mean 25/255?"},
 		{usual + "objective: {kind: denoising, epsilon: 1, ramp: 1}", "136 ramp kind denoising"},
 		{usual + "weight: 0, weight_start: 1", "20 weight_start goes with a weight above 0"},
 		{usual + "average: 1", "104 from 0 up and below 1"},
