@@ -19,10 +19,12 @@ var (
 	draws           = []string{string(train.EachStep), string(train.EachEpoch)}
 	reconstructions = []string{string(train.Sum), string(train.MeanValue)}
 	objectives      = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian),
-		string(train.Adversarial)}
+		string(train.Adversarial), reconstruction}
 
 	embeddingKinds = lists.Map(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
+
+const reconstruction = "reconstruction" // another name of the objective clean
 
 // Training says how to fit an embedding of kind autoencoder. A run only reads the file at Path.
 type Training struct {
@@ -185,7 +187,8 @@ func (t *Training) objectiveObject() object {
 	norm := func(v any) { t.Norm, _ = attacks.ParseNorm(v.(string)) }
 	trained := []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
 	return object{forms: formsBy("kind", objectives), rows: []row{
-		required("kind", choice((*string)(&t.Objective), objectives), "which objective"),
+		required("kind", choice((*string)(&t.Objective), objectives).then(t.rename),
+			"which objective; reconstruction is another name of clean"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
 			"radius of the ball, ℓ∞ for denoising, in pixel units of [0,1]").in(denoising, adversarial),
 		required("norm", of(setting.Setting{Type: setting.Choice, Choices: trained}, norm), "norm of the ball").
@@ -231,9 +234,16 @@ func (t *Training) objectiveObject() object {
 	}}
 }
 
+func (t *Training) rename(*decoder, *node, string) {
+	if t.Objective == reconstruction {
+		t.Objective = train.Clean
+	}
+}
+
 // objective reads the name clean, or a mapping.
 func (t *Training) objective() value {
 	name := choice((*string)(&t.Objective), objectives).then(func(d *decoder, n *node, where string) {
+		t.rename(d, n, where)
 		switch t.Objective {
 		case train.Denoising:
 			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)

@@ -48,6 +48,7 @@ func TestTraining(t *testing.T) {
 				t.Objective, t.Norm, t.Epsilon, t.Steps, t.StepSize = "adversarial", attacks.L2, 0.5, 1, 0.625
 				t.Warmup, t.Ramp, t.WeightEnd, t.Loss, t.Beta = 0.5, 0.25, 0.01, "trades", 6
 			}},
+		{"architecture: fcn, epochs: 1, objective: {kind: reconstruction}", func(t *Training) { t.Architecture = "fcn" }},
 		{"architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}", func(t *Training) {
 			t.Architecture, t.Sizes, t.Schedule = "mlp-ae", []int{512, 384, 256}, "step"
 		}},
