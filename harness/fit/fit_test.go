@@ -262,17 +262,23 @@ func TestOtherTrainingsAreRefused(t *testing.T) {
 	}
 }
 
-// A training begun with --force replaces an embedding at its end, and continues without the flag.
+// A training begun with --force replaces an embedding at its end, and continues without the flag. Files beside its
+// checkpoints stay.
 func TestForcedFit(t *testing.T) {
 	dir := fitStates(t)[4]
 	path := filepath.Join(dir, "made.onnx")
+	foreign := filepath.Join(path+".training", "checkpoint-500")
 	must.Do(t, os.WriteFile(path, []byte("mine"), 0o644))
+	must.Do(t, os.WriteFile(foreign, []byte("mine"), 0o644))
 	said, embedding, _, err := fitted(t, dir, Options{})
 	must.Do(t, err)
 	must.Have(t, said, "it continues after step 5")
 	said, again, _, err := fitted(t, dir, Options{Rule: atomicfile.Rule{Force: true}})
 	if err != nil || again != embedding || strings.Contains(said, "continues") {
 		t.Errorf("%v, it says %s", err, said)
+	}
+	if text, err := os.ReadFile(foreign); err != nil || string(text) != "mine" {
+		t.Errorf("%q, %v", text, err)
 	}
 	dir = fitStates(t)[4]
 	stopped, cancel := context.WithCancel(context.Background())

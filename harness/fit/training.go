@@ -413,8 +413,10 @@ func (w *trainingFolder) save(t *train.Trainer, id []byte) error {
 func (w *trainingFolder) clean(all bool) error {
 	entries, err := os.ReadDir(w.dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".checkpoint-") || all && strings.HasPrefix(e.Name(), "checkpoint-") {
-			err = errors.Join(err, os.Remove(filepath.Join(w.dir, e.Name())))
+		path := filepath.Join(w.dir, e.Name())
+		ours := path == w.checkpoint(0) || path == w.checkpoint(1)
+		if strings.HasPrefix(e.Name(), ".checkpoint-") || all && ours {
+			err = errors.Join(err, os.Remove(path))
 		}
 	}
 	return err
