@@ -125,8 +125,8 @@ func (t *Training) checkWeights(d *decoder, n *node, where string) {
 // checkReach checks that some image is perturbed by all of epsilon.
 func (t *Training) checkReach(d *decoder, n *node, where string) {
 	if after := t.Warmup + t.Ramp; t.Objective == train.Adversarial && after >= float64(t.Epochs) {
-		d.fail(n.pos, "%s.objective has its epsilon after %v epochs of warmup and ramp, and trains for %d", where, after,
-			t.Epochs)
+		d.fail(n.pos, "%s.objective has its epsilon after %v epochs of warmup and ramp, and trains for %d", where,
+			after, t.Epochs)
 	}
 }
 

@@ -48,7 +48,8 @@ func TestTraining(t *testing.T) {
 				t.Objective, t.Norm, t.Epsilon, t.Steps, t.StepSize = "adversarial", attacks.L2, 0.5, 1, 0.625
 				t.Warmup, t.Ramp, t.WeightEnd, t.Loss, t.Beta = 0.5, 0.25, 0.01, "trades", 6
 			}},
-		{"architecture: fcn, epochs: 1, objective: {kind: reconstruction}", func(t *Training) { t.Architecture = "fcn" }},
+		{"architecture: fcn, epochs: 1, objective: {kind: reconstruction}",
+			func(t *Training) { t.Architecture = "fcn" }},
 		{"architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}", func(t *Training) {
 			t.Architecture, t.Sizes, t.Schedule = "mlp-ae", []int{512, 384, 256}, "step"
 		}},
@@ -138,7 +139,8 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "objective: {kind: adversarial, norm: l0, epsilon: .1}", `132 one of linf, l2, l1`},
 		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, beta: 2}", "106 beta is for loss: trades"},
 		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, ramp: -1}", "154 from 0 up"},
-		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, warmup: 1, ramp: 1}", "20 epsilon after 2 epochs"},
+		{usual + "objective: {kind: adversarial, norm: l2, epsilon: 1, warmup: 1, ramp: 1}",
+			"20 epsilon after 2 epochs"},
 		{usual + "objective: {kind: gaussian, sigma: 25}", "106 did you mean 25/255?"},
 		{usual + "objective: {kind: denoising, epsilon: 1, ramp: 1}", "136 ramp kind denoising"},
 		{usual + "weight: 0, weight_start: 1", "20 weight_start goes with a weight above 0"},
