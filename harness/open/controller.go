@@ -2,7 +2,9 @@ package open
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,6 +165,9 @@ func (o *Opener) Embedding(ctx context.Context, l Layer) (*onnx.Graph, error) {
 	case control.ONNX:
 		path := plan.EmbeddingPath(e.Path, l.State())
 		file, err := ReadModel(o.Config.Files, path)
+		if errors.Is(err, fs.ErrNotExist) && e.Training != nil {
+			return nil, fmt.Errorf("embedding %w; selfheal fit --control %s makes it", err, l.Control.Name)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("embedding %w", err)
 		}
