@@ -28,8 +28,8 @@ func NewWalk(n Norm, image []float32, epsilon float64) *Walk {
 // Point returns the point. The next step overwrites it.
 func (w *Walk) Point() []float32 { return w.cur }
 
-// Scatter moves the point to a random one: by uniform noise in ℓ∞, by Gaussian noise in ℓ2 and ℓ1. The noise is scaled
-// to the ball's border, in ℓ1 projected into the ball.
+// Scatter moves the point to a random one: by uniform noise in ℓ∞, by Gaussian noise in ℓ2 and ℓ1. The noise is
+// scaled to the ball's border, in ℓ1 projected into the ball.
 func (w *Walk) Scatter(rng *rand.Rand) { randomStart(w.norm, w.image, w.radius, rng, w.cur) }
 
 // Jump moves the point to another one of the ball.

@@ -41,7 +41,8 @@ func TestVotes(t *testing.T) {
 	if !slices.Equal(first, answer(7)) || slices.Equal(first, answer(8)) {
 		t.Error("an answer depends on the image and the seed, and on nothing else")
 	}
-	// The difference of two logits has the deviation 0.3·√2: class 0 wins with probability Φ(0.3/(0.3·√2)) = 0.7602.
+	// The difference of two logits has the deviation 0.3·√2: class 0 wins with probability
+	// Φ(0.3/(0.3·√2)) = 0.7602.
 	for _, share := range []float32{first[0], 1 - first[1]} {
 		if math.Abs(float64(share)-0.7602) > 4*math.Sqrt(0.76*0.24/votes) {
 			t.Errorf("class 0 has the share %v of the votes", share)

@@ -187,7 +187,7 @@ func (t *Training) objectiveObject() object {
 	norm := func(v any) { t.Norm, _ = attacks.ParseNorm(v.(string)) }
 	trained := []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
 	return object{forms: formsBy("kind", objectives), rows: []row{
-		required("kind", choice((*string)(&t.Objective), objectives).then(t.rename),
+		required("kind", t.objectiveName(),
 			"which objective; reconstruction is another name of clean"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
 			"radius of the ball, ℓ∞ for denoising, in pixel units of [0,1]").in(denoising, adversarial),
@@ -234,16 +234,17 @@ func (t *Training) objectiveObject() object {
 	}}
 }
 
-func (t *Training) rename(*decoder, *node, string) {
-	if t.Objective == reconstruction {
-		t.Objective = train.Clean
-	}
+func (t *Training) objectiveName() value {
+	return choice((*string)(&t.Objective), objectives).then(func(*decoder, *node, string) {
+		if t.Objective == reconstruction {
+			t.Objective = train.Clean
+		}
+	})
 }
 
 // objective reads the name clean, or a mapping.
 func (t *Training) objective() value {
-	name := choice((*string)(&t.Objective), objectives).then(func(d *decoder, n *node, where string) {
-		t.rename(d, n, where)
+	name := t.objectiveName().then(func(d *decoder, n *node, where string) {
 		switch t.Objective {
 		case train.Denoising:
 			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)

@@ -40,6 +40,7 @@ type pictures struct {
 type picturePart struct {
 	file
 	name  string
+	about string // begins errors; "" for the data set's only file, which its own errors name
 	pages *parquet.File
 	image int // index of the column
 	first int // id of its first image
@@ -70,7 +71,8 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.parts = append(p.parts, picturePart{file: f, name: name, first: len(p.labels)})
+		p.parts = append(p.parts, picturePart{file: f, name: name, first: len(p.labels),
+			about: strings.TrimPrefix(name+": ", spec.Path+": ")})
 		part := &p.parts[len(p.parts)-1]
 		err = guarded(func() error {
 			if err := p.open(part); err != nil {
@@ -81,11 +83,8 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 			}
 			return p.columns(part, spec.Keys)
 		})
-		if err != nil && name != spec.Path { // which the caller names
-			err = fmt.Errorf("%s: %w", name, err)
-		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s%w", part.about, err)
 		}
 	}
 	if t != nil {
@@ -285,7 +284,7 @@ func (p *pictures) unpack(ids []int, files *closers) (err error) {
 				})
 			})
 			if err != nil {
-				return fmt.Errorf("%s: %w", part.name, err)
+				return fmt.Errorf("%s%w", part.about, err)
 			}
 		}
 		return nil

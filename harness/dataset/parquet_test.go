@@ -98,7 +98,7 @@ func TestParquetErrors(t *testing.T) {
 		{"empty", "", nil, "it holds no .parquet files"},
 		{"text.parquet", "", nil, "it is no Parquet file: "},
 		{"cut.parquet", "", nil, "it is no Parquet file: "},
-		{"wild.parquet", "", nil, "wild.parquet: its rows from 0 can't be read: "},
+		{"wild.parquet", "", nil, "its rows from 0 can't be read: "},
 		{"none.parquet", "test", nil, "split: a single file has no splits; remove it"},
 		{"train", "", nil, "it has no files of split test; choose one by split: train"},
 		{"any", "dev", nil, "split: no name of its files says dev; remove it"},
@@ -109,8 +109,8 @@ func TestParquetErrors(t *testing.T) {
 		{"none.parquet", "", &result.Keys{X: "img", Y: "y"},
 			"it has no column of labels called y but img.bytes, img.path, fine_label, coarse_label; na"},
 		{"none.parquet", "", &result.Keys{X: "fine_label", Y: "fine_label"},
-			"none.parquet: row 0 holds int64, not an image"},
-		{"paths.parquet", "", nil, "paths.parquet: row 0 holds nothing, not an image; files with only the paths"},
+			"row 0 holds int64, not an image"},
+		{"paths.parquet", "", nil, "row 0 holds nothing, not an image; files with only the paths"},
 	} {
 		refused(t, of("parquet", c.path, c.split, c.keys), fsys, c.want)
 	}

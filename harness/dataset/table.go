@@ -133,10 +133,10 @@ func (t *table) unpack(ids []int, _ *closers) error {
 				})
 			})
 			if err != nil {
-				return fmt.Errorf("%s: %w", part.name, err)
+				return fmt.Errorf("%s%w", part.about, err)
 			}
 			if n != rows*per {
-				return fmt.Errorf("%s: it has %d values of feature %d for %d rows", part.name, n, c, rows)
+				return fmt.Errorf("%sit has %d values of feature %d for %d rows", part.about, n, c, rows)
 			}
 		}
 	}

@@ -147,28 +147,26 @@ func (t *truths) masks(fsys fs.FS, spec Spec, src source) error {
 	if len(names) != len(t.rows) {
 		return fmt.Errorf("it has %d PNG files for %d images: a mask is needed for each", len(names), len(t.rows))
 	}
-	t.fill = func(ids []int) (err error) {
-		levels, first := map[float32]bool{}, 0 // the first mask's width
-		for k, id := range ids {
-			width := 0
-			if t.rows[id], width, err = readMask(fsys, path.Join(spec.Truth, names[id])); err != nil {
+	t.fill = func(ids []int) error {
+		levels, first := map[float32]bool{}, [2]int{} // the first mask's width and height
+		for _, id := range ids {
+			classes, width, err := readMask(fsys, path.Join(spec.Truth, names[id]))
+			if err != nil {
 				return err
 			}
-			height := len(t.rows[id]) / width
-			if k == 0 {
-				first = width
-				_, image, err := src.read(id, nil)
-				if err == nil && (height-width)*(image[1]-image[2]) < 0 {
-					err = fmt.Errorf("%s has %d×%d pixels, and lies across its image of %d×%d", names[id], width,
-						height, image[2], image[1])
-				}
-				if err != nil {
+			size := [2]int{width, len(classes) / width}
+			if t.rows[id] = classes; id == ids[0] {
+				first = size
+				if _, im, err := src.read(id, nil); err != nil {
 					return err
+				} else if (size[1]-size[0])*(im[1]-im[2]) < 0 {
+					return fmt.Errorf("%s has %d×%d pixels, and lies across its image of %d×%d", names[id], width,
+						size[1], im[2], im[1])
 				}
 			}
-			if pixels := len(t.rows[ids[0]]); width != first || width*height != pixels {
-				return fmt.Errorf("%s has %d×%d pixels, and %s has %d×%d", names[id], width, height, names[ids[0]],
-					first, pixels/first)
+			if size != first {
+				return fmt.Errorf("%s has %d×%d pixels, and %s has %d×%d", names[id], width, size[1], names[ids[0]],
+					first[0], first[1])
 			}
 			for _, class := range t.rows[id] {
 				levels[class] = true

@@ -172,7 +172,7 @@ func (u *Model) Export() (*Exported, error) {
 			judged = j.String()
 		}
 		if name, of, _ := strings.Cut(meta["models"], " "); name != "" && of != u.Record.Models[u.Net.Name].SHA256 {
-			judged, meta = "it was fitted for "+name+" or several networks, and not judged with this one alone", nil
+			judged, meta = "its file tells of "+name+" or of several networks, and not of this one alone", nil
 		}
 		for _, key := range train.JudgedKeys {
 			if v := meta[key]; v != "" {

@@ -377,7 +377,8 @@ func separate(others [][]float64, point []float64) *plant {
 	if !(ridge > 0) || !(floats.Norm(difference, 2) > 0) {
 		return nil
 	}
-	// w = (XᵀX/n + λI)⁻¹d, with fewer points than features by the smaller system: (d − Xᵀ(nλI + XXᵀ)⁻¹Xd)/λ
+	// w = (XᵀX/n + λI)⁻¹d, with fewer points than features by the smaller system:
+	// (d − Xᵀ(nλI + XXᵀ)⁻¹Xd)/λ
 	weights := mat.NewVecDense(width, nil)
 	d := mat.NewVecDense(width, difference)
 	var solver mat.Cholesky

@@ -20,8 +20,10 @@ import (
 //	a = b: ā = −b̄ = −g·sign(a − b)/(1 + 10·|a − b|)²
 //	a and b: ā = g·b; a or b: ā = g·(1 − b)
 //	cond ? a : b: as its rule, and the condition's cotangent is g·(a − b)
-//	the place of the largest: x̄ = g·p·(k − Σ p·k)/t with p = softmax(x/t) over the places k, as if it were their mean
-//	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order; at an end, i is its own neighbour
+//	the place of the largest: x̄ = g·p·(k − Σ p·k)/t with p = softmax(x/t) over the places k, as if it were
+//	their mean
+//	one-hot codes of i: ī = (g at i + 1 − g at i − 1)/2, as between levels in order; at an end, i is its own
+//	neighbour
 //	rows t of a table at i: ī = Σ g·(tᵢ₊₁ − tᵢ₋₁)/2, likewise
 //	a mod b, where it is taken from a, which rounds a down: 0
 //	integers times and divided by a constant: as of floats
@@ -234,8 +236,9 @@ func Slopes(net *onnx.Graph) (nodes []*onnx.Node) {
 		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return need[o] }) {
 			continue
 		}
-		for _, in := range n.Inputs {
-			need[in] = need[in] || active[in]
+		for i, in := range n.Inputs {
+			index := i == 1 && (n.Op == "GatherElements" || n.Op == "ScatterElements")
+			need[in] = need[in] || active[in] && !index
 		}
 		own := false // as its derivative
 		switch n.Op {

@@ -164,8 +164,8 @@ func hardSwishSlope(b *Builder, n *Node) (slope, on string) {
 	return b.GatedSlope(on, 0.5), on
 }
 
-// GatedSlope returns the derivative of x·h for h = max(0, min(1, αx+β)): h + αx for 0 < h < 1, where αx = h − β,
-// otherwise h.
+// GatedSlope returns the derivative of x·h for h = max(0, min(1, αx+β)): h + αx for 0 < h < 1, where
+// αx = h − β, otherwise h.
 func (b *Builder) GatedSlope(h string, beta float32) string {
 	return b.Op("Add", h, b.Op("Mul", b.Op("Sub", h, b.Float(beta)), b.inside(h)))
 }

@@ -144,6 +144,10 @@ func TestSlopes(t *testing.T) {
 		}, func(x float64) float64 {
 			return []float64{2.5, 2, -0.5}[int(max(0, min(x, 2)))] * beyond(0, 2)(x)
 		}, 3},
+		"GatherElements": {func(b *onnx.Builder, x string) string { // x at its own places, which no slope moves
+			i := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Op("Clip", x, b.Float(0), b.Float(0.5)))
+			return b.OpWith("GatherElements", onnx.Attrs{"axis": int64(1)}, x, b.Op("Add", b.Ints(0, 1, 2), i))
+		}, straight, 0},
 		"Mod": {func(b *onnx.Builder, x string) string { // x rounded down to thirds
 			return b.Op("Sub", x, b.OpWith("Mod", onnx.Attrs{"fmod": int64(1)}, x, b.Float(1./3)))
 		}, straight, 1},

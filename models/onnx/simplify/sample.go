@@ -29,18 +29,13 @@ func lowerGridSample(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	pixels = b.Reshape(pixels, onnx.Shape{onnx.Batch, x[1], height * width})
 	y := ""
 	for _, v := range axis(1, x[2]) {
+		row := ""
 		for _, h := range columns {
 			index := b.Op("Add", b.Op("Mul", v.index, b.Float(float32(width))), h.index)
 			index = b.Op("Expand", b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, index), b.Ints(1, x[1], 1))
-			t := b.OpWith("GatherElements", onnx.Attrs{"axis": 2}, pixels, index)
-			if v.weight != "" {
-				t = b.Op("Mul", t, b.Op("Mul", v.weight, h.weight))
-			}
-			if y != "" {
-				t = b.Op("Add", y, t)
-			}
-			y = t
+			row = m.added(row, b.OpWith("GatherElements", onnx.Attrs{"axis": 2}, pixels, index), h.weight)
 		}
+		y = m.added(y, row, v.weight)
 	}
 	return b.Reshape(y, onnx.Shape{onnx.Batch, x[1], grid[1], grid[2]})
 }
@@ -53,6 +48,17 @@ type sampler struct {
 	rim           int64
 }
 
+// added adds a weighted term to a sum; "" stands for a sum of nothing and for the weight 1.
+func (m sampler) added(sum, term, weight string) string {
+	if weight != "" {
+		term = m.Op("Mul", term, weight)
+	}
+	if sum != "" {
+		term = m.Op("Add", sum, term)
+	}
+	return term
+}
+
 // tap is a pixel's number along an axis, as a float, and its weight; "" for 1.
 type tap struct{ index, weight string }
 
@@ -62,7 +68,7 @@ func (m sampler) taps(at string, last float64) []tap {
 	if m.aligned {
 		edge = 0
 	}
-	p := m.Op("Add", m.Op("Mul", at, m.num(last/2+edge)), m.num(last/2))
+	p := m.Op("Sub", m.Op("Mul", m.Op("Add", at, m.num(1)), m.num(last/2+edge)), m.num(edge))
 	if m.mode == "nearest" {
 		p = m.Op("Round", p)
 	}
