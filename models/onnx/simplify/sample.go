@@ -128,9 +128,11 @@ func affineGrid(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	size := onnx.Sure(s.ShapesOf(n, s.g.Shapes[n.Inputs[0]], nil))[0]
 	height, width := size[1], size[2]
 	onnx.Require(height <= maxFold/width, "makes a grid of %d×%d places", width, height)
+	aligned := n.Int("align_corners", 0) == 1
+	onnx.Require(!aligned || min(height, width) > 1, "aligns the corners of one place, where runtimes differ")
 	place := func(i, pixels int64) float32 {
-		if n.Int("align_corners", 0) == 1 {
-			return float32(2*i)/float32(max(pixels-1, 1)) - 1
+		if aligned {
+			return float32(2*i)/float32(pixels-1) - 1
 		}
 		return float32(2*i+1)/float32(pixels) - 1
 	}
